@@ -1,0 +1,1 @@
+//! Starts real Apache Kafka brokers for tests.

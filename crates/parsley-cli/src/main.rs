@@ -1,0 +1,3 @@
+//! The `parsley` command.
+
+fn main() {}

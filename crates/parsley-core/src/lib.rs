@@ -1,0 +1,1 @@
+//! The causal delivery protocol as a pure state machine.

@@ -1,0 +1,1 @@
+//! Runs a Parsley application inside one process.

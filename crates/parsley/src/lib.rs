@@ -1,0 +1,1 @@
+//! Causal delivery order for stream processors.
