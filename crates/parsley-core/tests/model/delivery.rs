@@ -1,0 +1,358 @@
+//! Receipt, position evidence, the decision, the plain scan, checks and hold reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    Channel, Clock, Delivery, Execution, Fetched, Held, Hold, Record, Refused, Sender, Topic,
+    Truncation, Wait, topic_of,
+};
+
+impl Execution {
+    pub fn held(&self, on: Channel) -> &[Held] {
+        self.state.held.get(&on).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn is_gone(&self, on: Channel) -> bool {
+        self.gone.contains(&topic_of(on))
+    }
+
+    /// `settled(c)` by its definition, without the end that a deletion settles it to.
+    pub fn settled(&self, on: Channel) -> Option<i64> {
+        match self.held(on).first() {
+            Some(head) => Some(head.record.offset - 1),
+            None => self.fed.get(&on).copied(),
+        }
+    }
+
+    /// What is stored for the channel: the settled position where it is a position at all.
+    pub fn frontier(&self, on: Channel) -> Option<i64> {
+        self.settled(on).filter(|&settled| settled >= 0)
+    }
+
+    fn raise_fed(&mut self, on: Channel, position: i64) {
+        if position >= 0 {
+            let fed = self.fed.entry(on).or_insert(position);
+            *fed = (*fed).max(position);
+        }
+    }
+
+    /// Everything at or below `next - 1` was fed before or will never come.
+    pub fn start_at(&mut self, on: Channel, next: i64) {
+        self.raise_fed(on, next - 1);
+    }
+
+    /// The checks stand in the order of decision D1.
+    pub fn receive(
+        &mut self,
+        on: Channel,
+        fetched: &Fetched,
+        budget: usize,
+    ) -> Result<bool, Refused> {
+        let offset = fetched.offset;
+        if !self.inputs.contains(&on) {
+            return Err(Refused::at("vc-unconsumed-channel", on, offset));
+        }
+        let fed_before = self.last_fed.get(&on).is_some_and(|&last| offset <= last);
+        let passed = self.advanced.get(&on).is_some_and(|&next| offset < next);
+        if self.is_gone(on) || fed_before || passed {
+            return Err(Refused::at("vc-out-of-order-feed", on, offset));
+        }
+        let tag = tag_of(fetched).ok_or(Refused::at("vc-corrupt-sender", on, offset))?;
+        let clock = match values_of(fetched, "vc").first() {
+            None => Clock::default(),
+            Some(value) => {
+                let bytes = value.unwrap_or_default();
+                if bytes.len() > budget {
+                    return Err(Refused::at("vc-clock-too-wide", on, offset));
+                }
+                Clock::decode(bytes).ok_or(Refused::at("vc-corrupt-clock", on, offset))?
+            }
+        };
+        self.last_fed.insert(on, offset);
+        self.cursor = None;
+        if self.fed.get(&on).is_some_and(|&fed| offset <= fed) {
+            return Ok(true);
+        }
+        self.raise_fed(on, offset);
+        self.arrivals += 1;
+        let headers = fetched
+            .headers
+            .iter()
+            .filter(|(name, _)| name != "vc" && !name.starts_with("vc-"));
+        let record = Record {
+            offset,
+            timestamp: fetched.timestamp,
+            tag,
+            clock,
+            key: fetched.key.clone(),
+            value: fetched.value.clone(),
+            headers: headers.cloned().collect(),
+        };
+        let held = Held {
+            record,
+            index: None,
+            arrival: self.arrivals,
+        };
+        self.state.held.entry(on).or_default().push(held);
+        Ok(false)
+    }
+
+    pub fn position(&mut self, on: Channel, next: i64) -> Result<(), Refused> {
+        if !self.inputs.contains(&on) {
+            return Err(Refused::on("vc-unconsumed-channel", on));
+        }
+        let nothing_new = next <= 0 || self.fed.get(&on).is_some_and(|&fed| next - 1 <= fed);
+        if self.is_gone(on) || nothing_new {
+            return Ok(());
+        }
+        self.raise_fed(on, next - 1);
+        self.advanced.insert(on, next);
+        self.cursor = None;
+        Ok(())
+    }
+
+    /// Every claim of a record received on `on` that is not met, offsets first, in clock order.
+    fn unmet(&self, on: Channel, held: &Held) -> Vec<Wait> {
+        let mut waits = Vec::new();
+        for (&claimed_on, &offset) in &held.record.clock.offsets {
+            if claimed_on == on || !self.inputs.contains(&claimed_on) || self.is_gone(claimed_on) {
+                continue;
+            }
+            let settled = self.settled(claimed_on);
+            if settled.is_some_and(|settled| offset <= settled) {
+                continue;
+            }
+            let fed = self.fed.get(&claimed_on).is_some_and(|&fed| offset <= fed);
+            let code = if fed {
+                "vc-hold-held-upstream"
+            } else {
+                "vc-hold-not-fetched"
+            };
+            waits.push(Wait::Offset {
+                on: claimed_on,
+                offset,
+                settled,
+                code,
+            });
+        }
+        for (&(claimed_on, sender), &sequence) in &held.record.clock.sequences {
+            if claimed_on == on || !self.inputs.contains(&claimed_on) || self.is_gone(claimed_on) {
+                continue;
+            }
+            let delivered = self
+                .state
+                .marks
+                .get(&(claimed_on, sender))
+                .map(|&(sequence, _)| sequence);
+            if delivered.is_some_and(|delivered| sequence <= delivered) {
+                continue;
+            }
+            if self.evidence_meets(claimed_on, sender, sequence, held.arrival) {
+                continue;
+            }
+            let code = if delivered.is_some() {
+                "vc-hold-sender-behind"
+            } else {
+                "vc-hold-sender-unseen"
+            };
+            waits.push(Wait::Sequence {
+                on: claimed_on,
+                sender,
+                sequence,
+                delivered,
+                code,
+            });
+        }
+        waits
+    }
+
+    /// Does any watermark that was asked for after the record came meet the sequence claim?
+    fn evidence_meets(&self, on: Channel, sender: Sender, sequence: i64, arrival: u64) -> bool {
+        let held_here = self.held(on).iter().any(|held| {
+            held.record
+                .tag
+                .is_some_and(|(from, number)| from == sender && number <= sequence)
+        });
+        if held_here {
+            return false;
+        }
+        let Some(&fed) = self.fed.get(&on) else {
+            return false;
+        };
+        let evidence = self.evidence.get(&on).map_or(&[][..], Vec::as_slice);
+        evidence
+            .iter()
+            .any(|&(arrivals, watermark)| arrival <= arrivals && fed >= watermark - 1)
+    }
+
+    fn deliverable_head(&self, on: Channel) -> bool {
+        self.held(on)
+            .first()
+            .is_some_and(|head| self.unmet(on, head).is_empty())
+    }
+
+    /// The plain scan, one delivery at a time. The cursor is the channel of the delivery before, if this pass has had one.
+    pub fn deliver_next(&mut self) -> Option<Delivery> {
+        loop {
+            let standing_at = self.cursor;
+            let rest = self
+                .inputs
+                .iter()
+                .copied()
+                .filter(|&on| standing_at.is_none_or(|at| on >= at));
+            if let Some(on) = rest.into_iter().find(|&on| self.deliverable_head(on)) {
+                self.cursor = Some(on);
+                return Some(self.deliver_head(on));
+            }
+            if standing_at.is_none() {
+                self.give_indices();
+                return None;
+            }
+            self.cursor = None;
+        }
+    }
+
+    fn deliver_head(&mut self, on: Channel) -> Delivery {
+        let head = self
+            .state
+            .held
+            .get_mut(&on)
+            .expect("the channel holds a record")
+            .remove(0);
+        if head.index.is_some() {
+            self.state
+                .indices
+                .get_mut(&on)
+                .expect("an index was given here")
+                .0 += 1;
+        }
+        let record = head.record;
+        let delivered = self.delivered.entry(on).or_insert(record.offset);
+        *delivered = (*delivered).max(record.offset);
+        self.state
+            .advertised
+            .entry(on)
+            .or_default()
+            .merge(&record.clock);
+        if let Some((sender, sequence)) = record.tag {
+            let mark = self
+                .state
+                .marks
+                .entry((on, sender))
+                .or_insert((sequence, record.offset));
+            if sequence > mark.0 {
+                *mark = (sequence, record.offset);
+            }
+        }
+        Delivery { on, record }
+    }
+
+    /// Decision D11: what is still held when a drain or a step ends takes the next indices of its channel.
+    pub fn give_indices(&mut self) {
+        for (&on, queue) in &mut self.state.held {
+            for held in queue.iter_mut().filter(|held| held.index.is_none()) {
+                let (_, tail) = self.state.indices.entry(on).or_insert((0, 0));
+                held.index = Some(*tail);
+                *tail += 1;
+            }
+        }
+    }
+
+    /// Log starts first (G10), deletions second (G9); decision D6 names the coordinates.
+    pub fn check(
+        &mut self,
+        log_starts: &BTreeMap<Channel, i64>,
+        gone: &BTreeSet<Topic>,
+    ) -> Result<(), Refused> {
+        for &on in &self.inputs {
+            let Some(&log_start) = log_starts.get(&on) else {
+                continue;
+            };
+            if self.is_gone(on) || gone.contains(&topic_of(on)) {
+                continue;
+            }
+            if let Some(head) = self.held(on).first()
+                && head.record.offset < log_start
+            {
+                return Err(Refused::at("vc-positions-lost", on, head.record.offset));
+            }
+            let next = match self.fed.get(&on) {
+                Some(&fed) => Some(fed.saturating_add(1)),
+                None => self.resume.get(&on).copied(),
+            };
+            if let Some(next) = next
+                && next < log_start
+            {
+                return Err(Refused::at("vc-positions-lost", on, next));
+            }
+        }
+        for &on in &self.inputs {
+            if gone.contains(&topic_of(on))
+                && let Some(head) = self.held(on).first()
+            {
+                return Err(Refused::at("vc-deleted-input-held", on, head.record.offset));
+            }
+        }
+        self.gone.extend(gone);
+        self.cursor = None;
+        Ok(())
+    }
+
+    pub fn sweep(&mut self, truncation: &Truncation) {
+        let state = &mut self.state;
+        for clock in state.advertised.values_mut().chain([&mut state.carried]) {
+            clock.offsets.retain(|&on, &mut offset| {
+                let below = truncation
+                    .drop_below
+                    .get(&on)
+                    .is_some_and(|&bound| offset < bound);
+                !below && !truncation.drop_gone.contains(&topic_of(on))
+            });
+            clock
+                .sequences
+                .retain(|&(on, _), _| !truncation.drop_gone.contains(&topic_of(on)));
+        }
+    }
+
+    pub fn holds(&self) -> Vec<Hold> {
+        let mut holds = Vec::new();
+        for &on in &self.inputs {
+            if let Some(head) = self.held(on).first() {
+                holds.push(Hold {
+                    on,
+                    offset: head.record.offset,
+                    behind: self.held(on).len() - 1,
+                    waits: self.unmet(on, head),
+                });
+            }
+        }
+        holds
+    }
+}
+
+fn values_of<'a>(fetched: &'a Fetched, name: &str) -> Vec<Option<&'a [u8]>> {
+    let with_name = fetched.headers.iter().filter(|(header, _)| header == name);
+    with_name.map(|(_, value)| value.as_deref()).collect()
+}
+
+/// The sender tag, `None` for whatever G2 names.
+fn tag_of(fetched: &Fetched) -> Option<Option<(Sender, i64)>> {
+    if ["vc", "vc-sender", "vc-seq"]
+        .iter()
+        .any(|name| values_of(fetched, name).len() > 1)
+    {
+        return None;
+    }
+    match (
+        values_of(fetched, "vc-sender").first(),
+        values_of(fetched, "vc-seq").first(),
+    ) {
+        (None, None) => Some(None),
+        (Some(Some(sender)), Some(Some(sequence))) => {
+            let whole = u128::from_be_bytes((*sender).try_into().ok()?);
+            let sequence = i64::from_be_bytes((*sequence).try_into().ok()?);
+            (sequence >= 0).then_some(Some((((whole >> 64) as i64, whole as i64), sequence)))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,211 @@
+//! Initialisation: restore, scope changes in their order, start positions, the first check, the own reading.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Channel, Clock, Execution, OpenLine, Opened, Refused, State, named, topic_of};
+
+/// `G10 does not apply to a joining channel`: what the first check may judge.
+struct Joined(BTreeSet<Channel>);
+
+pub fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Opened), Refused> {
+    let recorded = state.scope.clone();
+    if recorded.is_none() && line.group_has_positions {
+        return Err(Refused::bare("vc-state-lost"));
+    }
+    if let Some(&missing) = line.sinks.keys().find(|topic| line.deleted.contains(topic)) {
+        return Err(Refused::on("vc-missing-sink", super::channel(missing, 0)));
+    }
+    let mut execution = restore(state, line);
+    let mut opened = Opened::default();
+    let mut joined = Joined(BTreeSet::new());
+    if let Some((inputs, sinks)) = &recorded {
+        for &on in inputs.difference(&line.inputs) {
+            remove_input(&mut execution, on)?;
+        }
+        for &on in line.inputs.difference(inputs) {
+            joined.0.insert(on);
+            if let Some(resume) = add_input(&mut execution, line, on) {
+                opened.resume.insert(on, resume);
+            }
+        }
+        for topic in sinks
+            .iter()
+            .filter(|topic| !line.sinks.contains_key(topic) && !line.deleted.contains(topic))
+        {
+            for (&on, &end) in line.ends.iter().filter(|(on, _)| topic_of(**on) == *topic) {
+                execution.state.carried.claim_offset(on, end - 1);
+            }
+        }
+    }
+    start(&mut execution, line, recorded.is_some(), &joined, &opened)?;
+    let judged: BTreeMap<Channel, i64> = line
+        .log_starts
+        .iter()
+        .map(|(&on, &at)| (on, at))
+        .filter(|(on, _)| !joined.0.contains(on))
+        .collect();
+    resume_is_retained(&execution, &judged, line)?;
+    execution.check(&judged, &line.deleted)?;
+    for on in execution.sink_channels() {
+        if let Some(&end) = line.ends.get(&on).filter(|&&end| end > 0) {
+            execution.raise_own(on, end - 1, execution.state.sent.get(&on).copied());
+        }
+    }
+    execution.state.scope = Some((line.inputs.clone(), line.sinks.keys().copied().collect()));
+    Ok((execution, opened))
+}
+
+fn restore(state: State, line: &OpenLine) -> Execution {
+    let mut fed: BTreeMap<Channel, i64> = state.frontiers.clone();
+    for (&on, queue) in &state.held {
+        if let Some(last) = queue.last() {
+            let known = fed.entry(on).or_insert(last.record.offset);
+            *known = (*known).max(last.record.offset);
+        }
+    }
+    Execution {
+        me: named(&line.name),
+        inputs: line.inputs.clone(),
+        sinks: line.sinks.clone(),
+        delivered: state.frontiers.clone(),
+        state,
+        fed,
+        resume: BTreeMap::new(),
+        gone: BTreeSet::new(),
+        last_fed: BTreeMap::new(),
+        advanced: BTreeMap::new(),
+        arrivals: 0,
+        evidence: BTreeMap::new(),
+        own_offsets: BTreeMap::new(),
+        own_vouched: BTreeMap::new(),
+        own_claims: BTreeMap::new(),
+        unfenced: BTreeSet::new(),
+        cursor: None,
+    }
+}
+
+/// The input's past moves into custody and its keys go.
+fn remove_input(execution: &mut Execution, on: Channel) -> Result<(), Refused> {
+    if let Some(head) = execution.held(on).first() {
+        return Err(Refused::at("vc-removed-input-held", on, head.record.offset));
+    }
+    let state = &mut execution.state;
+    let marks = state.marks.clone();
+    for clock in state.advertised.values_mut().chain([&mut state.carried]) {
+        for ((claimed_on, sender), sequence) in std::mem::take(&mut clock.sequences) {
+            match marks.get(&(claimed_on, sender)) {
+                Some(&(delivered, offset)) if claimed_on == on && sequence <= delivered => {
+                    clock.claim_offset(on, offset);
+                }
+                _ => clock.claim_sequence(claimed_on, sender, sequence),
+            }
+        }
+    }
+    if let Some(frontier) = state.frontiers.remove(&on) {
+        state.carried.claim_offset(on, frontier);
+    }
+    if let Some(advertised) = state.advertised.remove(&on) {
+        state.carried.merge(&advertised);
+    }
+    state.held.remove(&on);
+    state.indices.remove(&on);
+    state.marks.retain(|&(marked_on, _), _| marked_on != on);
+    execution.fed.remove(&on);
+    execution.delivered.remove(&on);
+    Ok(())
+}
+
+/// Seeds a joining channel from the delivered past; answers where to read it from when there is a seed.
+fn add_input(execution: &mut Execution, line: &OpenLine, on: Channel) -> Option<i64> {
+    if line.deleted.contains(&topic_of(on)) {
+        return None;
+    }
+    let past: Clock = execution.delivered_past();
+    let by_sequence: Vec<_> = past
+        .sequences
+        .iter()
+        .filter(|((claimed_on, _), _)| *claimed_on == on)
+        .collect();
+    let mut seed = past.offsets.get(&on).copied();
+    if !by_sequence.is_empty() {
+        let end = *line
+            .ends
+            .get(&on)
+            .expect("the past names the joining channel by sequence, so its end is given");
+        if end == 0 {
+            return None;
+        }
+        seed = seed.max(Some(end - 1));
+    }
+    let seed = seed?;
+    for (&(_, sender), &sequence) in by_sequence {
+        execution.state.marks.insert((on, sender), (sequence, seed));
+    }
+    execution.fed.insert(on, seed);
+    execution.delivered.insert(on, seed);
+    let log_start = line.log_starts.get(&on).copied().unwrap_or(0);
+    Some((seed + 1).max(log_start))
+}
+
+/// Decision D5.
+fn start(
+    execution: &mut Execution,
+    line: &OpenLine,
+    recorded: bool,
+    joined: &Joined,
+    opened: &Opened,
+) -> Result<(), Refused> {
+    for &on in &line.inputs {
+        let reported = line.start.get(&on).copied();
+        let covered = execution
+            .fed
+            .get(&on)
+            .map_or(0, |&fed| fed.saturating_add(1));
+        let start = if let Some(&resume) = opened.resume.get(&on) {
+            Some(resume)
+        } else if recorded && !joined.0.contains(&on) {
+            if reported.is_some_and(|reported| reported > covered) {
+                return Err(Refused {
+                    code: "vc-positions-ahead",
+                    on: Some(on),
+                    offset: reported,
+                });
+            }
+            Some(reported.unwrap_or(covered))
+        } else {
+            reported
+        };
+        if let Some(start) = start {
+            execution.start_at(on, start);
+            execution.resume.insert(on, start);
+        }
+    }
+    Ok(())
+}
+
+/// The first face of G10: the position to resume from lies below the log start. A buffer head that was passed is lower
+/// still and is named first.
+fn resume_is_retained(
+    execution: &Execution,
+    log_starts: &BTreeMap<Channel, i64>,
+    line: &OpenLine,
+) -> Result<(), Refused> {
+    for &on in &execution.inputs {
+        let (Some(&log_start), Some(&resume)) = (log_starts.get(&on), execution.resume.get(&on))
+        else {
+            continue;
+        };
+        if line.deleted.contains(&topic_of(on)) {
+            continue;
+        }
+        if let Some(head) = execution.held(on).first()
+            && head.record.offset < log_start
+        {
+            return Err(Refused::at("vc-positions-lost", on, head.record.offset));
+        }
+        if resume < log_start {
+            return Err(Refused::at("vc-positions-lost", on, resume));
+        }
+    }
+    Ok(())
+}
