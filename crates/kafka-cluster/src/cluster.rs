@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
@@ -170,10 +170,19 @@ impl KafkaCluster {
         self.brokers.get(index).map(Broker::log_tail)
     }
 
+    /// The folder in which broker `number`, from 1 on, keeps its logs, one subfolder a partition; `None` when there is no such broker.
+    #[must_use]
+    pub fn data_folder(&self, number: u16) -> Option<PathBuf> {
+        let index = usize::from(number).checked_sub(1)?;
+        self.brokers
+            .get(index)
+            .map(|_| data_folder(self.folder.path(), number))
+    }
+
     fn try_start(
         config: &ClusterConfig,
         jars: &KafkaJars,
-        java: &std::path::Path,
+        java: &Path,
     ) -> Result<Self, StartError> {
         let count = usize::from(config.brokers);
         let free = ports::free(count * 2)?;
@@ -186,7 +195,7 @@ impl KafkaCluster {
             brokers: Vec::with_capacity(count),
             ports: client_ports.to_vec(),
             version: config.version.clone(),
-            folder: folder,
+            folder,
         };
         for number in 1..=config.brokers {
             let own = cluster.folder.path().join(number.to_string());
@@ -199,7 +208,7 @@ impl KafkaCluster {
                     number,
                     client_ports,
                     controller_ports,
-                    &own.join("data"),
+                    &data_folder(cluster.folder.path(), number),
                 ),
                 folder: own,
                 heap_mb: config.heap_mb,
@@ -260,13 +269,18 @@ impl Drop for KafkaCluster {
     }
 }
 
+/// Where broker `number` of the cluster in `folder` keeps its logs.
+fn data_folder(folder: &Path, number: u16) -> PathBuf {
+    folder.join(number.to_string()).join("data")
+}
+
 /// What broker `number` is told: its place in the cluster, and settings that make a test quick on a small machine.
 fn properties(
     config: &ClusterConfig,
     number: u16,
     client_ports: &[u16],
     controller_ports: &[u16],
-    data: &std::path::Path,
+    data: &Path,
 ) -> Vec<(String, String)> {
     let index = usize::from(number) - 1;
     let (client, controller) = (client_ports[index], controller_ports[index]);
@@ -369,13 +383,7 @@ mod tests {
         config
             .properties
             .insert("num.io.threads".to_owned(), "9".to_owned());
-        let listed = properties(
-            &config,
-            2,
-            &[1, 2, 3],
-            &[4, 5, 6],
-            std::path::Path::new("/data"),
-        );
+        let listed = properties(&config, 2, &[1, 2, 3], &[4, 5, 6], Path::new("/data"));
         let value = |key: &str| {
             listed
                 .iter()
