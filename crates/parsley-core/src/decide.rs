@@ -1,0 +1,193 @@
+//! The decision whether a record may be delivered, and nothing else (`docs/protocol.md`, The decision).
+//!
+//! [`decide`] is pure: it reads its three arguments and nothing besides. Every delivery of every host is decided here.
+
+use crate::channel::{Channel, Offset, ReceivedChannels, SenderId};
+use crate::clock::{Claim, Claims, OffsetClaim, Section, SequenceClaim};
+
+/// How far a received channel is settled: every position at or below it was delivered, or will never arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// Nothing is known of the channel yet. Blocks every offset claim on it.
+    Undefined,
+    /// Settled up to this position; -1 while the record at position 0 is held.
+    At(Offset),
+    /// The channel's topic is gone: whatever was there is delivered or will never arrive.
+    ToItsEnd,
+}
+
+/// What the decision asks about received channels, each named by its index in [`ReceivedChannels`].
+pub trait SettledView {
+    /// How far the channel is settled.
+    fn settled(&self, channel: usize) -> Settled;
+
+    /// The highest delivered send sequence of a sender on the channel.
+    fn delivered_sequence(&self, channel: usize, sender: SenderId) -> Option<i64>;
+
+    /// The highest position such that everything at or below it was fed or will never arrive.
+    fn fed_up_to(&self, channel: usize) -> Option<Offset>;
+
+    /// The lowest high watermark of the channel, `>= 1`, that was asked for after the record under decision had been received.
+    fn watermark(&self, channel: usize) -> Option<Offset>;
+
+    /// The lowest send sequence of a sender among the records held on the channel.
+    fn lowest_held_sequence(&self, channel: usize, sender: SenderId) -> Option<i64>;
+}
+
+/// What a record waits for: the claims of its clock, without those on its own channel. Per-channel FIFO has discharged these, and a
+/// record cannot wait for itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Causes<'a, C> {
+    clock: &'a C,
+    own_channel: Channel,
+}
+
+impl<'a, C: Claims> Causes<'a, C> {
+    /// The causes of a record on `own_channel` with this clock.
+    pub fn of(clock: &'a C, own_channel: Channel) -> Self {
+        Self { clock, own_channel }
+    }
+}
+
+/// What [`decide`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Every cause is met.
+    Deliverable,
+    /// A claim is not met. It is the first one, offset claims before sequence claims, in clock order.
+    Blocked(Blocked),
+}
+
+/// The claim that blocks a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// The claim.
+    pub claim: Claim,
+    /// The index of its channel among the received ones.
+    pub channel: usize,
+    /// How many entries of the offset section were met before it. Offset claims stay met, so a caller that asks again about the same
+    /// record may go on from here with [`decide_from`].
+    pub met_offsets: usize,
+}
+
+/// Decides whether a record with these causes may be delivered at a node that receives these channels.
+///
+/// A claim on a channel that is not received imposes nothing: the node will never deliver that record, so no order that it could observe
+/// is inverted.
+pub fn decide<C: Claims>(
+    causes: Causes<'_, C>,
+    received: &ReceivedChannels,
+    settled: &impl SettledView,
+) -> Verdict {
+    decide_from(causes, received, settled, 0)
+}
+
+/// [`decide`], passing over the first `met_offsets` entries of the offset section, which an earlier decision on the same record in the
+/// same execution found met.
+pub fn decide_from<C: Claims>(
+    causes: Causes<'_, C>,
+    received: &ReceivedChannels,
+    settled: &impl SettledView,
+    met_offsets: usize,
+) -> Verdict {
+    let offsets = causes.clock.offset_section();
+    let mut hint = 0;
+    for at in met_offsets..offsets.len() {
+        let claim = offsets.get(at);
+        match received.find_from(hint, claim.channel) {
+            Ok(channel) => {
+                hint = channel + 1;
+                if claim.channel != causes.own_channel
+                    && !offset_is_met(&claim, settled.settled(channel))
+                {
+                    return Verdict::Blocked(Blocked {
+                        claim: Claim::Offset(claim),
+                        channel,
+                        met_offsets: at,
+                    });
+                }
+            }
+            Err(next) => hint = next,
+        }
+    }
+    let sequences = causes.clock.sequence_section();
+    let mut hint = 0;
+    for at in 0..sequences.len() {
+        let claim = sequences.get(at);
+        match received.find_from(hint, claim.channel) {
+            Ok(channel) => {
+                hint = channel;
+                if claim.channel != causes.own_channel && !sequence_is_met(&claim, channel, settled)
+                {
+                    let met_offsets = offsets.len();
+                    return Verdict::Blocked(Blocked {
+                        claim: Claim::Sequence(claim),
+                        channel,
+                        met_offsets,
+                    });
+                }
+            }
+            Err(next) => hint = next,
+        }
+    }
+    Verdict::Deliverable
+}
+
+/// All claims that are not met, offset claims first, each section in clock order: what a hold report shows.
+pub fn unmet<C: Claims>(
+    causes: Causes<'_, C>,
+    received: &ReceivedChannels,
+    settled: &impl SettledView,
+) -> Vec<(usize, Claim)> {
+    let mut unmet = Vec::new();
+    let offsets = causes.clock.offset_section();
+    for claim in (0..offsets.len()).map(|at| offsets.get(at)) {
+        if let Some(channel) = received.index_of(claim.channel)
+            && claim.channel != causes.own_channel
+            && !offset_is_met(&claim, settled.settled(channel))
+        {
+            unmet.push((channel, Claim::Offset(claim)));
+        }
+    }
+    let sequences = causes.clock.sequence_section();
+    for claim in (0..sequences.len()).map(|at| sequences.get(at)) {
+        if let Some(channel) = received.index_of(claim.channel)
+            && claim.channel != causes.own_channel
+            && !sequence_is_met(&claim, channel, settled)
+        {
+            unmet.push((channel, Claim::Sequence(claim)));
+        }
+    }
+    unmet
+}
+
+fn offset_is_met(claim: &OffsetClaim, settled: Settled) -> bool {
+    match settled {
+        Settled::Undefined => false,
+        Settled::At(position) => claim.offset <= position,
+        Settled::ToItsEnd => true,
+    }
+}
+
+/// A sequence claim on a received channel is met by the sender's delivered records, by the channel's end, or by watermark evidence: a
+/// high watermark asked for after the claiming record was received lies above every record that the claim can name; all of it was fed
+/// here, and nothing that the claim names is held here.
+fn sequence_is_met(claim: &SequenceClaim, channel: usize, settled: &impl SettledView) -> bool {
+    if settled
+        .delivered_sequence(channel, claim.sender)
+        .is_some_and(|delivered| claim.sequence <= delivered)
+    {
+        return true;
+    }
+    if settled.settled(channel) == Settled::ToItsEnd {
+        return true;
+    }
+    let (Some(watermark), Some(fed)) = (settled.watermark(channel), settled.fed_up_to(channel))
+    else {
+        return false;
+    };
+    fed >= watermark - 1
+        && settled
+            .lowest_held_sequence(channel, claim.sender)
+            .is_none_or(|lowest| claim.sequence < lowest)
+}

@@ -1,0 +1,82 @@
+//! Hold reports: what is held, and what each head waits for (`docs/protocol.md`, The decision).
+
+use std::fmt;
+
+use crate::channel::{Channel, Offset};
+use crate::clock::{OffsetClaim, SequenceClaim};
+
+/// Why a claim is not met yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HoldCode {
+    /// The claimed position lies above what this node was fed.
+    NotFetched,
+    /// The claimed position was fed and is itself held.
+    HeldUpstream,
+    /// No record of the claimed sender was delivered on the channel.
+    SenderUnseen,
+    /// Records of the claimed sender were delivered, not yet up to the sequence.
+    SenderBehind,
+}
+
+impl HoldCode {
+    /// Every code.
+    pub const ALL: [Self; 4] = [
+        Self::NotFetched,
+        Self::HeldUpstream,
+        Self::SenderUnseen,
+        Self::SenderBehind,
+    ];
+
+    /// The code as operators see it. Stable.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFetched => "vc-hold-not-fetched",
+            Self::HeldUpstream => "vc-hold-held-upstream",
+            Self::SenderUnseen => "vc-hold-sender-unseen",
+            Self::SenderBehind => "vc-hold-sender-behind",
+        }
+    }
+}
+
+impl fmt::Display for HoldCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One channel with held records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// The channel.
+    pub channel: Channel,
+    /// The head's position.
+    pub offset: Offset,
+    /// How many records are held behind the head.
+    pub behind: u64,
+    /// Every claim of the head that is not met, offset claims first, in clock order. Empty when the head is deliverable and a drain has
+    /// not reached it yet.
+    pub waits: Vec<Wait>,
+}
+
+/// A claim that a head waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// A position is not settled.
+    Offset {
+        /// The claim.
+        claim: OffsetClaim,
+        /// How far its channel is settled: `None` while nothing is known of it, -1 while its head stands at position 0.
+        settled: Option<Offset>,
+        /// Why it is not met.
+        code: HoldCode,
+    },
+    /// A sender's sequence was not delivered.
+    Sequence {
+        /// The claim.
+        claim: SequenceClaim,
+        /// The highest delivered sequence of that sender.
+        delivered: Option<i64>,
+        /// Why it is not met.
+        code: HoldCode,
+    },
+}

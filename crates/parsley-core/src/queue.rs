@@ -1,0 +1,376 @@
+//! The hold-back buffer of one channel (`docs/protocol.md`, State).
+//!
+//! Held records may live in the store alone: memory keeps the head and a bounded window behind it, and what arrived since the last
+//! commit. Everything between is read back from the store, window by window, as deliveries reach it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::channel::{Channel, Offset, SenderId};
+use crate::clock::{Claims, Section};
+use crate::layout::{HeldRecord, StateKey};
+use crate::node::NodeError;
+use crate::refusal::{Refusal, RefusalCode};
+use crate::store::{StateStore, Visit};
+use crate::wire::ClockRef;
+
+/// A held record with its index, as it leaves the queue.
+pub(crate) struct Taken {
+    pub record: HeldRecord,
+    /// Whether it outlived the drain that followed its receipt.
+    pub was_held: bool,
+}
+
+/// A channel's held records in position order: `front`, then those in the store alone, then `back`.
+///
+/// Records take an index when they are still held after a drain ([`Queue::settle_indices`], decision D11); indices `[head, tail)` are
+/// taken, those below `stored` are in the store.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    channel: Channel,
+    window: usize,
+    head: u64,
+    tail: u64,
+    stored: u64,
+    /// The head's index when the store was last written: entries `[stored_head, head)` are still there.
+    stored_head: u64,
+    meta_changed: bool,
+    front: VecDeque<HeldRecord>,
+    spilled: u64,
+    back: VecDeque<HeldRecord>,
+    /// The highest position ever pushed and still held.
+    last_offset: Offset,
+    /// Of the indexed records: each sender's sequences in queue order, in runs of consecutive ones `(first, count)`.
+    sequences: BTreeMap<SenderId, VecDeque<(i64, u64)>>,
+    /// Of the indexed records' clocks: for each sequence claim's key, a queue of the maxima `(index, sequence)` of what is left.
+    claimed: BTreeMap<(Channel, SenderId), VecDeque<(u64, i64)>>,
+}
+
+impl Queue {
+    pub fn new(channel: Channel, window: usize) -> Self {
+        Self {
+            channel,
+            window: window.max(1),
+            head: 0,
+            tail: 0,
+            stored: 0,
+            stored_head: 0,
+            meta_changed: false,
+            front: VecDeque::new(),
+            spilled: 0,
+            back: VecDeque::new(),
+            last_offset: -1,
+            sequences: BTreeMap::new(),
+            claimed: BTreeMap::new(),
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.front.len() as u64 + self.spilled + self.back.len() as u64
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.front.is_empty()
+    }
+
+    /// The record at the head. It is always in memory.
+    pub fn head(&self) -> Option<&HeldRecord> {
+        self.front.front()
+    }
+
+    /// The position of the last held record.
+    pub fn last_offset(&self) -> Option<Offset> {
+        (!self.is_empty()).then_some(self.last_offset)
+    }
+
+    pub fn push(&mut self, record: HeldRecord) {
+        self.last_offset = record.offset;
+        if self.spilled == 0 && self.back.is_empty() && self.front.len() < self.window {
+            self.front.push_back(record);
+        } else {
+            self.back.push_back(record);
+        }
+    }
+
+    /// Removes the head; the next one is read from the store if it is there alone.
+    pub fn pop(&mut self, store: &(impl StateStore + ?Sized)) -> Result<Option<Taken>, NodeError> {
+        let Some(record) = self.front.pop_front() else {
+            return Ok(None);
+        };
+        let was_held = self.head < self.tail;
+        if was_held {
+            self.forget(self.head, &record);
+            self.head += 1;
+            self.meta_changed = true;
+        }
+        if self.front.is_empty() {
+            if self.spilled > 0 {
+                self.refill(store)?;
+            } else {
+                std::mem::swap(&mut self.front, &mut self.back);
+            }
+        }
+        Ok(Some(Taken { record, was_held }))
+    }
+
+    fn refill(&mut self, store: &(impl StateStore + ?Sized)) -> Result<(), NodeError> {
+        let wanted = (self.window as u64).min(self.spilled);
+        let mut next = self.head;
+        let mut corrupt = None;
+        let channel = self.channel;
+        let front = &mut self.front;
+        store.scan(
+            &StateKey::queue_entries(channel),
+            &StateKey::QueueEntry(channel, next).to_bytes(),
+            &mut |key, value| {
+                let expected = StateKey::QueueEntry(channel, next);
+                match HeldRecord::from_bytes(value) {
+                    Ok(record) if key == expected.to_bytes() => front.push_back(record),
+                    Ok(_) => {
+                        corrupt = Some(corrupt_key(
+                            &expected.to_bytes(),
+                            "the held entry is missing",
+                        ));
+                        return Visit::Break(());
+                    }
+                    Err(why) => {
+                        corrupt = Some(corrupt_key(key, why));
+                        return Visit::Break(());
+                    }
+                }
+                next += 1;
+                if next - self.head < wanted {
+                    Visit::Continue(())
+                } else {
+                    Visit::Break(())
+                }
+            },
+        )?;
+        if let Some(refusal) = corrupt {
+            return Err(refusal.into());
+        }
+        if next - self.head < wanted {
+            let missing = StateKey::QueueEntry(channel, next).to_bytes();
+            return Err(corrupt_key(&missing, "the held entry is missing").into());
+        }
+        self.spilled -= wanted;
+        Ok(())
+    }
+
+    /// Gives every record that is still held after a drain its index.
+    pub fn settle_indices(&mut self) {
+        let end = self.head + self.len();
+        let mut index = self.tail;
+        while index < end {
+            let at = self.place(index);
+            let record = if at < self.front.len() {
+                &self.front[at]
+            } else {
+                &self.back[at - self.front.len()]
+            };
+            if let Some((sender, sequence)) = record.sender {
+                note_sequence(self.sequences.entry(sender).or_default(), sequence);
+            }
+            note_claims(&mut self.claimed, index, record);
+            index += 1;
+            self.meta_changed = true;
+        }
+        self.tail = end;
+    }
+
+    /// The place in `front` followed by `back` of an index that is in memory.
+    fn place(&self, index: u64) -> usize {
+        let from_head = (index - self.head) as usize;
+        if from_head < self.front.len() {
+            from_head
+        } else {
+            from_head - self.spilled as usize
+        }
+    }
+
+    fn fresh(&self) -> impl Iterator<Item = &HeldRecord> {
+        let fresh = (self.len() - (self.tail - self.head)) as usize;
+        let in_back = fresh.min(self.back.len());
+        let in_front = fresh - in_back;
+        self.front
+            .iter()
+            .skip(self.front.len() - in_front)
+            .chain(self.back.iter().skip(self.back.len() - in_back))
+    }
+
+    fn forget(&mut self, index: u64, record: &HeldRecord) {
+        if let Some((sender, _)) = record.sender
+            && let Some(runs) = self.sequences.get_mut(&sender)
+        {
+            if let Some((first, count)) = runs.front_mut() {
+                *first += 1;
+                *count -= 1;
+                if *count == 0 {
+                    runs.pop_front();
+                }
+            }
+            if runs.is_empty() {
+                self.sequences.remove(&sender);
+            }
+        }
+        if self.claimed.is_empty() {
+            return;
+        }
+        let Some(clock) = ClockRef::of_checked(&record.clock) else {
+            return;
+        };
+        let section = clock.sequence_section();
+        for claim in (0..section.len()).map(|at| section.get(at)) {
+            let key = (claim.channel, claim.sender);
+            if let Some(maxima) = self.claimed.get_mut(&key) {
+                if maxima.front().is_some_and(|&(at, _)| at == index) {
+                    maxima.pop_front();
+                }
+                if maxima.is_empty() {
+                    self.claimed.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The lowest send sequence of a sender among all records held here.
+    pub fn lowest_sequence(&self, sender: SenderId) -> Option<i64> {
+        let indexed = self
+            .sequences
+            .get(&sender)
+            .and_then(|runs| runs.iter().map(|&(first, _)| first).min());
+        let fresh = self
+            .fresh()
+            .filter_map(|record| record.sender)
+            .filter(|&(from, _)| from == sender);
+        indexed
+            .into_iter()
+            .chain(fresh.map(|(_, sequence)| sequence))
+            .min()
+    }
+
+    /// Visits, for every channel and sender that a held record's clock claims by sequence, the highest claim.
+    pub fn visit_claims(&self, mut visit: impl FnMut(Channel, SenderId, i64)) {
+        for (&(channel, sender), maxima) in &self.claimed {
+            if let Some(&(_, sequence)) = maxima.front() {
+                visit(channel, sender, sequence);
+            }
+        }
+        for record in self.fresh() {
+            let Some(clock) = ClockRef::of_checked(&record.clock) else {
+                continue;
+            };
+            let section = clock.sequence_section();
+            for claim in (0..section.len()).map(|at| section.get(at)) {
+                visit(claim.channel, claim.sender, claim.sequence);
+            }
+        }
+    }
+
+    /// Writes what changed since the last call and drops from memory what the store now has beyond the window.
+    pub fn write(&mut self, store: &mut (impl StateStore + ?Sized)) -> Result<(), NodeError> {
+        self.settle_indices();
+        for index in self.stored_head..self.head.min(self.stored) {
+            store.delete(&StateKey::QueueEntry(self.channel, index).to_bytes())?;
+        }
+        self.stored_head = self.head;
+        for index in self.stored.max(self.head)..self.tail {
+            let at = self.place(index);
+            let record = if at < self.front.len() {
+                &self.front[at]
+            } else {
+                &self.back[at - self.front.len()]
+            };
+            store.put(
+                &StateKey::QueueEntry(self.channel, index).to_bytes(),
+                record.to_bytes(),
+            )?;
+        }
+        self.stored = self.tail;
+        if self.meta_changed {
+            let meta = crate::layout::pair_to_bytes(self.head as i64, self.tail as i64);
+            store.put(&StateKey::QueueMeta(self.channel).to_bytes(), meta)?;
+            self.meta_changed = false;
+        }
+        let beyond = self.front.len().saturating_sub(self.window);
+        self.front.truncate(self.window);
+        self.spilled += (beyond + self.back.len()) as u64;
+        self.back = VecDeque::new();
+        Ok(())
+    }
+
+    /// Takes up one entry of a stored queue, in key order.
+    pub fn restore_entry(&mut self, index: u64, record: HeldRecord) -> Result<(), &'static str> {
+        if self.is_empty() {
+            (self.head, self.tail, self.stored, self.stored_head) = (index, index, index, index);
+        } else if index != self.tail {
+            return Err("the held entries have a gap before this one");
+        }
+        if !self.is_empty() && record.offset <= self.last_offset {
+            return Err("the held entries stand out of position order");
+        }
+        self.last_offset = record.offset;
+        if let Some((sender, sequence)) = record.sender {
+            note_sequence(self.sequences.entry(sender).or_default(), sequence);
+        }
+        note_claims(&mut self.claimed, index, &record);
+        self.tail = index.checked_add(1).ok_or("the index is out of range")?;
+        self.stored = self.tail;
+        if self.front.len() < self.window {
+            self.front.push_back(record);
+        } else {
+            self.spilled += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes up the stored head and tail index, after all entries.
+    pub fn restore_meta(&mut self, head: i64, tail: i64) -> Result<(), &'static str> {
+        let (head, tail) = (head as u64, tail as u64);
+        if head > tail {
+            return Err("the head index lies above the tail index");
+        }
+        if self.is_empty() {
+            (self.head, self.tail, self.stored, self.stored_head) = (head, tail, tail, head);
+        }
+        if (self.head, self.tail) != (head, tail) || self.len() != tail - head {
+            return Err("the held entries do not fill the range from head to tail index");
+        }
+        Ok(())
+    }
+}
+
+fn note_sequence(runs: &mut VecDeque<(i64, u64)>, sequence: i64) {
+    match runs.back_mut() {
+        Some((first, count)) if first.checked_add_unsigned(*count) == Some(sequence) => *count += 1,
+        _ => runs.push_back((sequence, 1)),
+    }
+}
+
+fn note_claims(
+    claimed: &mut BTreeMap<(Channel, SenderId), VecDeque<(u64, i64)>>,
+    index: u64,
+    record: &HeldRecord,
+) {
+    let Some(clock) = ClockRef::of_checked(&record.clock) else {
+        return;
+    };
+    let section = clock.sequence_section();
+    for claim in (0..section.len()).map(|at| section.get(at)) {
+        let maxima = claimed.entry((claim.channel, claim.sender)).or_default();
+        while maxima
+            .back()
+            .is_some_and(|&(_, sequence)| sequence <= claim.sequence)
+        {
+            maxima.pop_back();
+        }
+        maxima.push_back((index, claim.sequence));
+    }
+}
+
+/// Corrupt state (G7) at a key.
+pub(crate) fn corrupt_key(key: &[u8], why: impl std::fmt::Display) -> Refusal {
+    Refusal::of_node(
+        RefusalCode::CorruptState,
+        format!("state key {:?}: {why}", String::from_utf8_lossy(key)),
+    )
+}
