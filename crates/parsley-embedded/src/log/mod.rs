@@ -1,0 +1,479 @@
+//! A log inside this process that behaves as a broker's: topics with an identity of their own, partitions, offsets that markers take as
+//! well, transactions, read-committed readers, retention.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use parsley_core::{Channel, Header, Id, MemoryStore, Offset, Record, TopicId};
+use uuid::Uuid;
+
+use crate::time::TimeSource;
+
+mod consumer;
+mod error;
+mod partition;
+mod producer;
+mod step;
+mod storage;
+#[cfg(test)]
+mod tests;
+
+pub use consumer::Consumer;
+pub use error::{ReadError, SendError, TopicError};
+pub(crate) use partition::{Fetched, OutOfRange};
+pub use producer::{Appended, NewRecord, Producer, Transaction};
+pub(crate) use step::StepWriter;
+pub(crate) use storage::{Storage, TaskState};
+
+use partition::{Outcome, TransactionId};
+
+/// The largest number of partitions of a topic.
+pub const PARTITIONS_MAX: i32 = 100_000;
+
+/// Where the identities of topics come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Ids {
+    /// Random, as a broker's: no two topics anywhere share one.
+    #[default]
+    Random,
+    /// Made from the topic's name, how many topics of that name there were before, and this number: for runs that can be repeated.
+    Seeded(u64),
+}
+
+/// How a log behaves.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LogConfig {
+    /// Where topic identities come from. Random by default.
+    pub ids: Ids,
+    /// Where the timestamps of records come from that name none.
+    pub time: TimeSource,
+    /// The largest record taken, in bytes of key, value and headers. 64 MiB by default.
+    pub record_bytes_max: usize,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { ids: Ids::Random, time: TimeSource::system(), record_bytes_max: 64 << 20 }
+    }
+}
+
+impl LogConfig {
+    /// Sets where topic identities come from.
+    #[must_use]
+    pub fn ids(mut self, ids: Ids) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Sets where default timestamps come from.
+    #[must_use]
+    pub fn time(mut self, time: TimeSource) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Sets the largest record taken, in bytes.
+    #[must_use]
+    pub fn record_bytes_max(mut self, record_bytes_max: usize) -> Self {
+        self.record_bytes_max = record_bytes_max;
+        self
+    }
+}
+
+/// How a topic is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TopicConfig {
+    /// How many partitions it has: 1 to [`PARTITIONS_MAX`].
+    pub partitions: i32,
+    /// How many of the newest offsets a partition keeps, records and markers alike; everything by default. What an open transaction
+    /// wrote is kept in any case, and all that follows it.
+    pub offsets_max: Option<u64>,
+}
+
+impl TopicConfig {
+    /// A topic that keeps everything.
+    pub const fn partitions(partitions: i32) -> Self {
+        Self { partitions, offsets_max: None }
+    }
+
+    /// Keeps the newest offsets of each partition alone.
+    #[must_use]
+    pub const fn offsets_max(mut self, offsets_max: u64) -> Self {
+        self.offsets_max = Some(offsets_max);
+        self
+    }
+}
+
+/// A log. A clone is another handle to the same log.
+///
+/// ```
+/// use parsley_embedded::{Log, LogConfig, NewRecord};
+///
+/// let log = Log::new(LogConfig::default());
+/// let first = log.create_topic("orders", 2)?;
+/// log.producer().send(NewRecord::to("orders").key("alice").value("3 apples"))?;
+/// assert_eq!(log.consumer("orders")?.read_to_end()?.len(), 1);
+///
+/// // A topic that is created again is another topic.
+/// log.delete_topic("orders")?;
+/// assert_ne!(log.create_topic("orders", 2)?, first);
+/// assert_eq!(log.consumer("orders")?.read_to_end()?.len(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Log {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: LogConfig,
+    state: Mutex<State>,
+    /// Something can be read, is gone, or was asked of a task: what readers and tasks wait for.
+    changed: Condvar,
+    /// A task got somewhere: what those wait for who watch an application.
+    progress: Condvar,
+}
+
+/// What the log's lock protects: the storage, and what only this process knows.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) storage: Storage,
+    /// Moves whenever a reader might see something new.
+    pub(crate) version: u64,
+    /// Moves whenever a topic was deleted or a log start moved.
+    pub(crate) deletions: u64,
+    /// Groups whose tasks are running.
+    pub(crate) running_groups: BTreeSet<String>,
+    transactions: u64,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let topics: Vec<_> = self.topics().into_keys().collect();
+        f.debug_struct("Log").field("topics", &topics).finish_non_exhaustive()
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self::new(LogConfig::default())
+    }
+}
+
+impl Log {
+    /// An empty log in memory.
+    pub fn new(config: LogConfig) -> Self {
+        let shared =
+            Shared { config, state: Mutex::default(), changed: Condvar::default(), progress: Condvar::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The log's settings.
+    pub fn config(&self) -> &LogConfig {
+        &self.shared.config
+    }
+
+    /// Creates a topic that keeps everything, and returns its identity.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or is none, or the number of partitions is out of range.
+    pub fn create_topic(&self, name: &str, partitions: i32) -> Result<TopicId, TopicError> {
+        self.create_topic_with(name, TopicConfig::partitions(partitions))
+    }
+
+    /// Creates a topic, and returns its identity.
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or is none, or a number is out of range.
+    pub fn create_topic_with(&self, name: &str, config: TopicConfig) -> Result<TopicId, TopicError> {
+        let topic = || name.to_owned();
+        if !is_topic_name(name) {
+            return Err(TopicError::Name { topic: name.chars().take(64).collect() });
+        }
+        if !(1..=PARTITIONS_MAX).contains(&config.partitions) {
+            let (found, partitions_max) = (config.partitions, PARTITIONS_MAX);
+            return Err(TopicError::Partitions { topic: topic(), found, partitions_max });
+        }
+        if config.offsets_max == Some(0) {
+            return Err(TopicError::Retention { topic: topic(), found: 0 });
+        }
+        let mut state = self.lock();
+        if state.storage.topic_id(name).is_some() {
+            return Err(TopicError::Exists { topic: topic() });
+        }
+        let id = match self.shared.config.ids {
+            Ids::Random => TopicId::from_uuid(Uuid::new_v4()),
+            // A topic's name has no '/', so no two topics give one text.
+            Ids::Seeded(seed) => {
+                TopicId(Id::of_name(format!("{seed}/{name}/{}", state.storage.incarnations(name)).as_bytes()))
+            }
+        };
+        state.storage.create_topic(id, name, config.partitions, config.offsets_max);
+        self.wake(&mut state);
+        Ok(id)
+    }
+
+    /// Deletes a topic with all its records. The name is free afterwards; a new topic under it has a new identity.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such topic.
+    pub fn delete_topic(&self, name: &str) -> Result<(), TopicError> {
+        let mut state = self.lock();
+        if state.storage.delete_topic(name).is_none() {
+            return Err(TopicError::Unknown { topic: name.to_owned() });
+        }
+        state.deletions += 1;
+        self.wake(&mut state);
+        Ok(())
+    }
+
+    /// Deletes the records of a partition below an offset: its log start moves there.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such partition, or the offset is negative or above the high watermark.
+    pub fn delete_records(&self, channel: Channel, before: Offset) -> Result<(), TopicError> {
+        let mut state = self.lock();
+        let partition = state.storage.partition_mut(channel).ok_or(TopicError::UnknownPartition { channel })?;
+        let moved = partition.delete_records(before).map_err(|OutOfRange { log_start, high_watermark }| {
+            TopicError::OutOfRange { channel, before, log_start, high_watermark }
+        })?;
+        if moved {
+            state.deletions += 1;
+            self.wake(&mut state);
+        }
+        Ok(())
+    }
+
+    /// The topics there are, by name.
+    pub fn topics(&self) -> BTreeMap<String, TopicId> {
+        self.lock().storage.topic_names().map(|(name, id)| (name.to_string(), id)).collect()
+    }
+
+    /// The identity that a name has now.
+    pub fn topic_id(&self, name: &str) -> Option<TopicId> {
+        self.lock().storage.topic_id(name)
+    }
+
+    /// How many partitions a topic has; `None` when it does not exist.
+    pub fn partition_count(&self, topic: TopicId) -> Option<i32> {
+        self.lock().storage.topic(topic).map(storage::TopicLog::partition_count)
+    }
+
+    /// The lowest offset that a partition still has; `None` when it does not exist.
+    pub fn log_start(&self, channel: Channel) -> Option<Offset> {
+        self.lock().storage.partition(channel).map(|partition| partition.log_start())
+    }
+
+    /// One past the last offset written to a partition, committed or not; `None` when it does not exist.
+    pub fn high_watermark(&self, channel: Channel) -> Option<Offset> {
+        self.lock().storage.partition(channel).map(|partition| partition.high_watermark())
+    }
+
+    /// Where a read-committed reader of a partition has to stop: at its oldest open transaction, or at the high watermark. `None` when
+    /// the partition does not exist.
+    pub fn last_stable_offset(&self, channel: Channel) -> Option<Offset> {
+        self.lock().storage.partition(channel).map(|partition| partition.last_stable_offset())
+    }
+
+    /// The positions that a consumer group has committed. The group of a stage is `<application>-<stage>`.
+    pub fn committed_positions(&self, group: &str) -> BTreeMap<Channel, Offset> {
+        self.lock().storage.group(group).map(|group| group.positions.clone()).unwrap_or_default()
+    }
+
+    /// A copy of the committed ordering state of a group's task (`docs/protocol.md`, State); `None` if it never committed a step.
+    pub fn ordering_state(&self, group: &str, partition: i32) -> Option<MemoryStore> {
+        Some(self.lock().storage.group(group)?.known_task(partition)?.ordering.snapshot())
+    }
+
+    /// A copy of the committed fold state of a group's task (`docs/protocol.md`, State); `None` if it never committed a step.
+    pub fn fold_state(&self, group: &str, partition: i32) -> Option<MemoryStore> {
+        Some(self.lock().storage.group(group)?.known_task(partition)?.fold.snapshot())
+    }
+
+    /// A producer.
+    pub fn producer(&self) -> Producer {
+        Producer::new(self.clone())
+    }
+
+    /// A reader of a topic, at the log start of each partition.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such topic.
+    pub fn consumer(&self, topic: &str) -> Result<Consumer, ReadError> {
+        Consumer::new(self.clone(), topic)
+    }
+
+    /// Begins a step of a group's task. Nobody else reads or writes until it ends.
+    pub(crate) fn step(&self) -> StepWriter<'_> {
+        let mut state = self.lock();
+        let transaction = state.next_transaction();
+        StepWriter::new(self, state, transaction)
+    }
+
+    fn begin_transaction(&self) -> TransactionId {
+        self.lock().next_transaction()
+    }
+
+    fn end_transaction(&self, id: TransactionId, touched: &BTreeSet<Channel>, outcome: Outcome) {
+        let mut state = self.lock();
+        if state.storage.end_transaction(id, touched, outcome) {
+            state.deletions += 1;
+        }
+        self.wake(&mut state);
+    }
+
+    fn append(&self, record: NewRecord, transaction: Option<TransactionId>) -> Result<Appended, SendError> {
+        let mut state = self.lock();
+        let NewRecord { topic, partition, timestamp_ms, key, value, headers } = record;
+        let Some((id, partitions)) = state.storage.topic_id(&topic).and_then(|id| {
+            let partitions = state.storage.topic(id)?.partition_count();
+            Some((id, partitions))
+        }) else {
+            return Err(SendError::UnknownTopic { topic });
+        };
+        let partition = partition.unwrap_or_else(|| parsley_stage::partition_of(key.as_deref(), partitions));
+        if !(0..partitions).contains(&partition) {
+            return Err(SendError::UnknownPartition { topic, found: partition, partitions });
+        }
+        let channel = id.partition(partition);
+        let timestamp_ms = timestamp_ms.unwrap_or_else(|| self.shared.config.time.now_ms());
+        let record = Record { channel, offset: 0, timestamp_ms, key, value, headers };
+        self.check_size(&topic, &record)?;
+        let log = state.storage.partition_mut(channel).expect("the partition is below the topic's count");
+        let offset = log.append(record, transaction);
+        let trimmed = state.storage.retain_newest(channel);
+        if trimmed {
+            state.deletions += 1;
+        }
+        if trimmed || transaction.is_none() {
+            self.wake(&mut state);
+        }
+        Ok(Appended { channel, offset })
+    }
+
+    fn check_size(&self, topic: &str, record: &Record) -> Result<(), SendError> {
+        let header_bytes = |header: &Header| header.name.len() + header.value.as_ref().map_or(0, |value| value.len());
+        let field_bytes = |field: &Option<bytes::Bytes>| field.as_ref().map_or(0, |field| field.len());
+        let bytes = field_bytes(&record.key)
+            + field_bytes(&record.value)
+            + record.headers.iter().map(header_bytes).sum::<usize>();
+        let bytes_max = self.shared.config.record_bytes_max;
+        if bytes > bytes_max {
+            return Err(SendError::TooLarge { topic: topic.to_owned(), bytes, bytes_max });
+        }
+        Ok(())
+    }
+
+    /// The log's state. Nothing under this lock runs foreign code, and each change checks before it writes, so the state is whole even
+    /// when a holder panicked.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// Notes that a reader might see something new, and wakes those who wait for that.
+    pub(crate) fn wake(&self, state: &mut State) {
+        state.version += 1;
+        self.shared.changed.notify_all();
+        self.shared.progress.notify_all();
+    }
+
+    /// Wakes the tasks although nothing changed: something is asked of them.
+    pub(crate) fn nudge(&self, _: &MutexGuard<'_, State>) {
+        self.shared.changed.notify_all();
+    }
+
+    /// Wakes those who watch an application.
+    pub(crate) fn report_progress(&self, _: &MutexGuard<'_, State>) {
+        self.shared.progress.notify_all();
+    }
+
+    /// Releases the lock until the log changed or a task is asked for something, but not beyond the instant.
+    pub(crate) fn wait_for_change<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        wait(&self.shared.changed, state, until)
+    }
+
+    /// Releases the lock until a task got somewhere, but not beyond the instant.
+    pub(crate) fn wait_for_progress<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        wait(&self.shared.progress, state, until)
+    }
+
+    /// A bounded wait that begins now. A bound too far for the clock is none.
+    pub(crate) fn waiting(&self, bound: Duration) -> Waiting {
+        Waiting { log: self.clone(), until: Instant::now().checked_add(bound) }
+    }
+}
+
+fn wait<'a>(condition: &Condvar, state: MutexGuard<'a, State>, until: Option<Instant>) -> MutexGuard<'a, State> {
+    match until {
+        None => condition.wait(state).unwrap_or_else(PoisonError::into_inner),
+        Some(until) => {
+            let left = until.saturating_duration_since(Instant::now());
+            condition.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+        }
+    }
+}
+
+/// A bounded wait for the log to change.
+pub(crate) struct Waiting {
+    log: Log,
+    until: Option<Instant>,
+}
+
+impl Waiting {
+    /// Waits until the log is no longer at a version. False when the time is over first.
+    pub(crate) fn for_change_since(&self, version: u64) -> bool {
+        let mut state = self.log.lock();
+        while state.version == version {
+            if self.until.is_some_and(|until| Instant::now() >= until) {
+                return false;
+            }
+            state = self.log.wait_for_change(state, self.until);
+        }
+        true
+    }
+}
+
+impl State {
+    fn next_transaction(&mut self) -> TransactionId {
+        self.transactions += 1;
+        TransactionId(self.transactions)
+    }
+
+    /// What a read-committed reader finds at a position; `None` when the partition does not exist any more.
+    pub(crate) fn fetch(
+        &self,
+        channel: Channel,
+        from: Offset,
+        until: Option<Offset>,
+        records_max: usize,
+    ) -> Option<Result<Fetched, OutOfRange>> {
+        Some(self.storage.partition(channel)?.fetch(from, until, records_max))
+    }
+}
+
+/// Whether Kafka would take this as a topic's name.
+fn is_topic_name(name: &str) -> bool {
+    let character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    (1..=249).contains(&name.len()) && name.chars().all(character) && name != "." && name != ".."
+}
