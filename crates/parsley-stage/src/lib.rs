@@ -1,1 +1,80 @@
 //! Typed topologies over the causal delivery protocol, and the task that hosts them.
+//!
+//! A [`Topic`] says how keys and values are written. A [`Stage`] says which topics are consumed, what is done with each message, and
+//! which topics may be emitted to. An [`App`] is a set of stages that a host starts. Logic is a function of the delivered message and,
+//! on a stateful stage, of the state of its key; it emits into an [`Outbox`] that only collects, and has no other way to act. So whatever
+//! a step did can be dropped and done again, and comes out the same.
+//!
+//! A [`Task`] is one partition of one stage: ordering, logic, state and sends, as a state machine without I/O. Every host drives it.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use parsley_stage::core::{MemoryStore, OpenFacts, Record, TopicId};
+//! use parsley_stage::{App, Stage, Task, TaskConfig, Topic, TopicInfo, codec};
+//!
+//! // The topology.
+//! let visits = Topic::new("visits", codec::string(), codec::string());
+//! let counts = Topic::new("counts", codec::string(), codec::u64());
+//! let count = Stage::stateful("count", codec::string(), codec::u64())
+//!     .on(&visits, {
+//!         let counts = counts.clone();
+//!         move |seen, visit, out| {
+//!             *seen += 1;
+//!             out.send(&counts, &visit.key, seen)
+//!         }
+//!     })
+//!     .sink(&counts)
+//!     .build()?;
+//! let app = App::named("site").stage(count.clone()).build()?;
+//! assert!(app.topics().into_iter().eq(["counts", "visits"]));
+//!
+//! // The same topology as a unit test: one task, driven by hand.
+//! let id = TopicId::of_name;
+//! let topics = ["visits", "counts"].map(|name| (name.to_owned(), TopicInfo { id: id(name), partitions: 1 }));
+//! let facts = OpenFacts { ends: BTreeMap::from([(id("counts").partition(0), 0)]), ..OpenFacts::default() };
+//! let config = TaskConfig::new("site", 0, BTreeMap::from(topics));
+//! let (mut task, _) =
+//!     Task::open(count, config, &facts, Box::new(MemoryStore::new()), Box::new(MemoryStore::new()))?;
+//! for offset in 0..3 {
+//!     task.receive(visits.record(id("visits").partition(0), offset, &"ann".into(), &"/home".into())?)?;
+//!     assert!(task.process_next()?.is_some());
+//! }
+//! let sends: Vec<u64> = task.take_sends().iter().map(|send| counts.value().decode(send.value.as_ref()).unwrap()).collect();
+//! assert_eq!(sends, [1, 2, 3]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod app;
+mod build_error;
+pub mod codec;
+mod failure;
+pub mod fold;
+mod message;
+mod outbox;
+pub mod partition;
+mod rounds;
+mod stage;
+pub mod task;
+mod topic;
+
+/// The protocol beneath: the types that records, positions and stores are made of.
+pub use parsley_core as core;
+
+pub use app::{App, AppBuilder};
+pub use build_error::{BuildError, NameFault, Named, Part};
+pub use codec::Codec;
+pub use failure::{ApplicationError, FailureKind};
+pub use message::Message;
+pub use outbox::{Outbox, SendError, To};
+pub use rounds::SendOrder;
+pub use stage::{Initial, Stage, StageBuilder, Stateful, Stateless};
+pub use task::{Processed, RawSend, StepCommit, Task, TaskConfig, TaskError, TopicInfo};
+pub use topic::Topic;
+
+/// Any error, as logic and codecs may return it.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// What logic returns: `?` takes any error, an error aborts the step.
+pub type Outcome = Result<(), BoxError>;

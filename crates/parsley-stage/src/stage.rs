@@ -1,0 +1,393 @@
+//! Stages: which topics a piece of logic consumes, which it may emit to, and the logic itself.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parsley_core::Delivery;
+
+use crate::build_error::{BuildError, Named, Part, check_name};
+use crate::codec::{Codec, DecodeError};
+use crate::failure::{Failure, FailureKind};
+use crate::message::Message;
+use crate::outbox::Outbox;
+use crate::rounds::SendOrder;
+use crate::topic::{DeclaredTopic, Topic};
+use crate::{BoxError, Outcome};
+
+/// Where a stage begins to read an input on its first start, when neither its group nor its state has a position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Initial {
+    /// At the earliest record that the log retains.
+    #[default]
+    Earliest,
+    /// At the end: only what is appended from then on.
+    Latest,
+}
+
+/// A declared stage. Cheap to clone.
+///
+/// A stage is a consumer group of its own (decision S7); each of its partitions is a [`Task`](crate::Task). Its logic is a function of the
+/// delivered message and, on a stateful stage, of the state of the message's key. Handlers are `Fn`, not `FnMut`: what they would change in
+/// captured variables could not be rolled back with a step.
+///
+/// ```
+/// use parsley_stage::{Stage, Topic, codec};
+///
+/// let visits = Topic::new("visits", codec::string(), codec::string());
+/// let counts = Topic::new("counts", codec::string(), codec::u64());
+/// let count = Stage::stateful("count", codec::string(), codec::u64())
+///     .on(&visits, {
+///         let counts = counts.clone();
+///         move |seen, visit, out| {
+///             *seen += 1;
+///             out.send(&counts, &visit.key, seen)
+///         }
+///     })
+///     .sink(&counts)
+///     .build()?;
+/// assert_eq!(count.name(), "count");
+/// # Ok::<(), parsley_stage::BuildError>(())
+/// ```
+#[derive(Clone)]
+pub struct Stage(Arc<DeclaredStage>);
+
+struct DeclaredStage {
+    name: Arc<str>,
+    stateful: bool,
+    inputs: Vec<Input>,
+    sinks: Vec<Arc<DeclaredTopic>>,
+    initial: Initial,
+    send_order: SendOrder,
+}
+
+/// An input of a stage with its logic, types erased.
+pub(crate) struct Input {
+    pub(crate) topic: Arc<DeclaredTopic>,
+    pub(crate) logic: Box<Logic>,
+}
+
+/// Decodes a delivery, runs a handler on it, and gives the state that the key has now (`None`: no state). The state before is that of the
+/// key; stateless logic looks at none and gives none.
+pub(crate) type Logic = dyn Fn(&mut Delivery, Option<&Bytes>, &mut Outbox) -> Result<Option<Bytes>, Failure>
+    + Send
+    + Sync;
+
+impl Stage {
+    /// Begins a stage whose logic sees a message and nothing else.
+    pub fn stateless(name: impl Into<Arc<str>>) -> StageBuilder<Stateless> {
+        StageBuilder::new(name.into(), Stateless)
+    }
+
+    /// Begins a stage that keeps a state for each key: all inputs have keys of one type, written by one codec.
+    ///
+    /// A key without a stored state has `S::default()`. The state is found by the bytes of the record's key. It is stored when a delivery
+    /// has changed its bytes; a state codec that gives null ([`codec::nullable`](crate::codec::nullable)) removes it.
+    pub fn stateful<K: 'static, S: Default + 'static>(
+        name: impl Into<Arc<str>>,
+        key: Codec<K>,
+        state: Codec<S>,
+    ) -> StageBuilder<Stateful<K, S>> {
+        StageBuilder::new(name.into(), Stateful { key, state })
+    }
+
+    /// The stage's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Whether the stage keeps state by key.
+    pub fn is_stateful(&self) -> bool {
+        self.0.stateful
+    }
+
+    /// The topics that the stage consumes, in the order declared.
+    pub fn inputs(&self) -> impl Iterator<Item = &str> {
+        self.0.inputs.iter().map(|input| &*input.topic.name)
+    }
+
+    /// The topics that the stage may emit to, in the order declared.
+    pub fn sinks(&self) -> impl Iterator<Item = &str> {
+        self.0.sinks.iter().map(|sink| &*sink.name)
+    }
+
+    /// Where the stage begins to read on its first start.
+    pub fn initial(&self) -> Initial {
+        self.0.initial
+    }
+
+    /// Which sends of a step are ordered among each other.
+    pub fn send_order(&self) -> SendOrder {
+        self.0.send_order
+    }
+
+    pub(crate) fn declared_inputs(&self) -> &[Input] {
+        &self.0.inputs
+    }
+
+    pub(crate) fn declared_sinks(&self) -> &[Arc<DeclaredTopic>] {
+        &self.0.sinks
+    }
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage")
+            .field("name", &self.name())
+            .field("stateful", &self.is_stateful())
+            .field("inputs", &self.inputs().collect::<Vec<_>>())
+            .field("sinks", &self.sinks().collect::<Vec<_>>())
+            .field("initial", &self.initial())
+            .field("send_order", &self.send_order())
+            .finish()
+    }
+}
+
+/// A stage being declared: [`Stage::stateless`] and [`Stage::stateful`] begin one, [`StageBuilder::build`] ends it.
+#[must_use = "a stage exists once it is built"]
+pub struct StageBuilder<F> {
+    fold: F,
+    name: Arc<str>,
+    inputs: Vec<Input>,
+    sinks: Vec<Arc<DeclaredTopic>>,
+    initial: Initial,
+    send_order: SendOrder,
+}
+
+/// Marks a stage without state.
+#[derive(Debug)]
+pub struct Stateless;
+
+/// Marks a stage with a state of type `S` for each key of type `K`.
+#[derive(Debug)]
+pub struct Stateful<K, S> {
+    key: Codec<K>,
+    state: Codec<S>,
+}
+
+impl<F> StageBuilder<F> {
+    fn new(name: Arc<str>, fold: F) -> Self {
+        Self {
+            fold,
+            name,
+            inputs: Vec::new(),
+            sinks: Vec::new(),
+            initial: Initial::default(),
+            send_order: SendOrder::default(),
+        }
+    }
+
+    /// Declares a topic that the logic may emit to.
+    pub fn sink<K, V>(mut self, topic: &Topic<K, V>) -> Self {
+        self.sinks.push(Arc::clone(topic.declared()));
+        self
+    }
+
+    /// Sets where the stage begins to read on its first start. Default: [`Initial::Earliest`].
+    pub fn start_at(mut self, initial: Initial) -> Self {
+        self.initial = initial;
+        self
+    }
+
+    /// Sets which sends of a step are ordered among each other. Default: [`SendOrder::PerKey`].
+    pub fn send_order(mut self, order: SendOrder) -> Self {
+        self.send_order = order;
+        self
+    }
+
+    fn input(mut self, topic: &Arc<DeclaredTopic>, logic: Box<Logic>) -> Self {
+        self.inputs.push(Input {
+            topic: Arc::clone(topic),
+            logic,
+        });
+        self
+    }
+
+    fn declare(self, stateful: bool) -> Result<Stage, BuildError> {
+        let Self {
+            fold: _,
+            name,
+            inputs,
+            sinks,
+            initial,
+            send_order,
+        } = self;
+        check_name(Named::Stage, &name)?;
+        let stage = || name.to_string();
+        if inputs.is_empty() {
+            return Err(BuildError::NoInput { stage: stage() });
+        }
+        let topics: Vec<&Arc<DeclaredTopic>> = inputs
+            .iter()
+            .map(|input| &input.topic)
+            .chain(&sinks)
+            .collect();
+        for topic in &topics {
+            check_name(Named::Topic, &topic.name)?;
+        }
+        check_codecs(topics.iter().copied())?;
+        let (inputs_of, sinks_of) = topics.split_at(inputs.len());
+        if let Some(topic) = repeated(inputs_of) {
+            return Err(BuildError::DuplicateInput {
+                stage: stage(),
+                topic,
+            });
+        }
+        if let Some(topic) = repeated(sinks_of) {
+            return Err(BuildError::DuplicateSink {
+                stage: stage(),
+                topic,
+            });
+        }
+        Ok(Stage(Arc::new(DeclaredStage {
+            name,
+            stateful,
+            inputs,
+            sinks,
+            initial,
+            send_order,
+        })))
+    }
+}
+
+impl StageBuilder<Stateless> {
+    /// Declares an input and what is done with each of its messages.
+    pub fn on<K, V, L>(self, topic: &Topic<K, V>, logic: L) -> Self
+    where
+        K: 'static,
+        V: 'static,
+        L: Fn(Message<K, V>, &mut Outbox) -> Outcome + Send + Sync + 'static,
+    {
+        let codecs = topic.clone();
+        let logic = move |delivery: &mut Delivery, _: Option<&Bytes>, out: &mut Outbox| {
+            let message = decode(&codecs, delivery)?;
+            logic(message, out).map_err(|error| Failure {
+                kind: FailureKind::Logic,
+                error,
+            })?;
+            Ok(None)
+        };
+        self.input(topic.declared(), Box::new(logic))
+    }
+
+    /// Ends the declaration.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] with the first fault found.
+    pub fn build(self) -> Result<Stage, BuildError> {
+        self.declare(false)
+    }
+}
+
+impl<K: 'static, S: Default + 'static> StageBuilder<Stateful<K, S>> {
+    /// Declares an input and what is done with each of its messages. The state that the logic is given is a copy: when the logic fails,
+    /// what it did to it is dropped with the step.
+    pub fn on<V, L>(self, topic: &Topic<K, V>, logic: L) -> Self
+    where
+        V: 'static,
+        L: Fn(&mut S, Message<K, V>, &mut Outbox) -> Outcome + Send + Sync + 'static,
+    {
+        let codecs = topic.clone();
+        let states = self.fold.state.clone();
+        let logic = move |delivery: &mut Delivery, before: Option<&Bytes>, out: &mut Outbox| {
+            let message = decode(&codecs, delivery)?;
+            let mut state = match before {
+                None => S::default(),
+                Some(_) => states
+                    .decode(before)
+                    .map_err(|error| unreadable(FailureKind::State, "stored state", error))?,
+            };
+            logic(&mut state, message, out).map_err(|error| Failure {
+                kind: FailureKind::Logic,
+                error,
+            })?;
+            states.encode(&state).map_err(|error| Failure {
+                kind: FailureKind::State,
+                error: BoxError::from(format!("the state does not encode: {error}")),
+            })
+        };
+        self.input(topic.declared(), Box::new(logic))
+    }
+
+    /// Ends the declaration.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] with the first fault found.
+    pub fn build(self) -> Result<Stage, BuildError> {
+        let expected = self.fold.key.id().clone();
+        let stage = self.declare(true)?;
+        match stage
+            .declared_inputs()
+            .iter()
+            .find(|input| input.topic.key != expected)
+        {
+            None => Ok(stage),
+            Some(input) => Err(BuildError::KeyCodec {
+                stage: stage.name().to_owned(),
+                topic: input.topic.name.to_string(),
+                expected: expected.to_string(),
+                found: input.topic.key.to_string(),
+            }),
+        }
+    }
+}
+
+fn decode<K, V>(topic: &Topic<K, V>, delivery: &mut Delivery) -> Result<Message<K, V>, Failure> {
+    let decode_failure = |part| move |error| unreadable(FailureKind::Decode, part, error);
+    Ok(Message {
+        key: topic
+            .key()
+            .decode(delivery.key.as_ref())
+            .map_err(decode_failure("key"))?,
+        value: topic
+            .value()
+            .decode(delivery.value.as_ref())
+            .map_err(decode_failure("value"))?,
+        timestamp_ms: delivery.timestamp_ms,
+        headers: std::mem::take(&mut delivery.headers),
+        topic: Arc::clone(&topic.declared().name),
+        partition: delivery.channel.partition,
+        offset: delivery.offset,
+    })
+}
+
+fn unreadable(kind: FailureKind, what: &str, error: DecodeError) -> Failure {
+    Failure {
+        kind,
+        error: BoxError::from(format!("the {what} does not decode: {error}")),
+    }
+}
+
+/// Refuses a topic that is declared with two key codecs or two value codecs.
+pub(crate) fn check_codecs<'a>(
+    topics: impl Iterator<Item = &'a Arc<DeclaredTopic>>,
+) -> Result<(), BuildError> {
+    let mut declared = std::collections::BTreeMap::new();
+    for topic in topics {
+        let first: &Arc<DeclaredTopic> = declared.entry(&topic.name).or_insert(topic);
+        for (part, first, second) in [
+            (Part::Key, &first.key, &topic.key),
+            (Part::Value, &first.value, &topic.value),
+        ] {
+            if first != second {
+                return Err(BuildError::TwoCodecs {
+                    topic: topic.name.to_string(),
+                    part,
+                    first: first.to_string(),
+                    second: second.to_string(),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn repeated(topics: &[&Arc<DeclaredTopic>]) -> Option<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    topics
+        .iter()
+        .find(|topic| !seen.insert(&topic.name))
+        .map(|topic| topic.name.to_string())
+}
