@@ -1,3 +1,65 @@
-//! Development tasks.
+//! Development tasks, run as `cargo xtask`.
 
-fn main() {}
+mod broker;
+mod command;
+mod coverage;
+mod gate;
+mod stages;
+mod tools;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Development tasks")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run everything that must be green before a change goes in
+    #[command(after_help = gate::stages_help())]
+    Test {
+        /// Leave out what takes long: the stages marked so below
+        #[arg(long)]
+        quick: bool,
+        /// Run this stage alone; can be given more than once
+        #[arg(long, value_name = "STAGE", value_parser = gate::stage_names())]
+        only: Vec<String>,
+    },
+    /// Start Apache Kafka, print its address, and run it until standard input closes or Ctrl-C
+    Kafka {
+        /// Version to fetch and start
+        #[arg(long, default_value = kafka_cluster::NEWEST)]
+        version: String,
+        /// Number of brokers
+        #[arg(long, default_value_t = 1)]
+        brokers: u16,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().task {
+        Task::Test { quick, only } => Ok(gate::run(quick, &only)),
+        Task::Kafka { version, brokers } => broker::run(version, brokers),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the work tree.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask is a folder of the work tree")
+}

@@ -1,0 +1,343 @@
+//! What each stage of the gate does.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::command::{Counts, Failure, Run};
+use crate::{coverage, tools};
+
+/// The lowest share of lines, in percent, that the tests of the covered crates run.
+const COVERAGE_FLOOR_PERCENT: f64 = 90.0;
+
+/// The crates whose lines are counted.
+const COVERED_CRATES: [&str; 2] = ["parsley-core", "parsley-stage"];
+
+/// Random scripts that the node and its naive model are compared on.
+const MODEL_SCRIPTS: &str = "10000";
+
+/// How long the clock decoder is fuzzed, in seconds.
+const FUZZ_S: u32 = 60;
+
+/// A stage's work.
+pub type Work = fn(&mut Counts) -> Result<(), Failure>;
+
+/// One stage of the gate.
+pub struct Stage {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// Whether `--quick` runs it.
+    pub quick: bool,
+    pub work: Work,
+}
+
+/// All stages in their order: what fails fast comes first.
+pub const STAGES: &[Stage] = &[
+    Stage {
+        name: "format",
+        about: "cargo fmt --check",
+        quick: true,
+        work: format,
+    },
+    Stage {
+        name: "lint",
+        about: "cargo clippy on everything, warnings denied",
+        quick: true,
+        work: lint,
+    },
+    Stage {
+        name: "docs",
+        about: "cargo doc, warnings denied",
+        quick: true,
+        work: docs,
+    },
+    Stage {
+        name: "test",
+        about: "unit, integration and doc tests that need no broker",
+        quick: true,
+        work: test,
+    },
+    Stage {
+        name: "model",
+        about: "the node against its naive model, 10,000 random scripts",
+        quick: false,
+        work: model,
+    },
+    Stage {
+        name: "broker",
+        about: "tests on Apache Kafka, newest version",
+        quick: false,
+        work: broker,
+    },
+    Stage {
+        name: "broker-oldest",
+        about: "the facts about brokers on the oldest version",
+        quick: false,
+        work: broker_oldest,
+    },
+    Stage {
+        name: "deny",
+        about: "licences, bans and origins of dependencies",
+        quick: false,
+        work: deny,
+    },
+    Stage {
+        name: "coverage",
+        about: "90 % of the lines of core and stage",
+        quick: false,
+        work: measure_coverage,
+    },
+    Stage {
+        name: "fuzz",
+        about: "the clock decoder, fuzzed for 60 s",
+        quick: false,
+        work: fuzz,
+    },
+];
+
+fn format(counts: &mut Counts) -> Result<(), Failure> {
+    Run::cargo(&["fmt", "--all", "--check"]).show(counts)?;
+    Run::cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).show(counts)
+}
+
+fn lint(counts: &mut Counts) -> Result<(), Failure> {
+    tools::native_build()?;
+    Run::cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--locked",
+        "--",
+        "-D",
+        "warnings",
+    ])
+    .show(counts)
+}
+
+fn docs(counts: &mut Counts) -> Result<(), Failure> {
+    Run::cargo(&["doc", "--workspace", "--no-deps", "--locked"])
+        .variable("RUSTDOCFLAGS", "-D warnings")
+        .show(counts)
+}
+
+fn test(counts: &mut Counts) -> Result<(), Failure> {
+    // Their other tests need a broker.
+    let rest = Run::cargo(&[
+        "test",
+        "--locked",
+        "--no-fail-fast",
+        "-p",
+        "kafka-cluster",
+        "-p",
+        "parsley-kafka",
+        "--lib",
+    ]);
+    let all = Run::cargo(&[
+        "test",
+        "--workspace",
+        "--locked",
+        "--no-fail-fast",
+        "--exclude",
+        "kafka-cluster",
+        "--exclude",
+        "parsley-kafka",
+    ]);
+    let outcome = all.show(counts);
+    rest.show(counts)?;
+    outcome
+}
+
+fn model(counts: &mut Counts) -> Result<(), Failure> {
+    Run::cargo(&[
+        "test",
+        "--release",
+        "--locked",
+        "-p",
+        "parsley-core",
+        "--test",
+        "model_equivalence",
+    ])
+    .variable("PARSLEY_MODEL_SCRIPTS", MODEL_SCRIPTS)
+    .show(counts)
+}
+
+fn broker(counts: &mut Counts) -> Result<(), Failure> {
+    tools::broker()?;
+    // One of each kind at a time: a broker and its clients fill two cores.
+    let facts = Run::cargo(&[
+        "test",
+        "--locked",
+        "--no-fail-fast",
+        "-p",
+        "parsley-kafka",
+        "--tests",
+        "--",
+        "--nocapture",
+    ])
+    .show(counts);
+    Run::cargo(&[
+        "test",
+        "--locked",
+        "--no-fail-fast",
+        "-p",
+        "kafka-cluster",
+        "--test",
+        "cluster",
+    ])
+    .show(counts)?;
+    Run::cargo(&[
+        "test",
+        "--locked",
+        "-p",
+        "parsley-kafka",
+        "-p",
+        "kafka-cluster",
+        "--doc",
+    ])
+    .show(counts)?;
+    facts
+}
+
+fn broker_oldest(counts: &mut Counts) -> Result<(), Failure> {
+    tools::broker()?;
+    Run::cargo(&[
+        "test",
+        "--locked",
+        "-p",
+        "parsley-kafka",
+        "--test",
+        "broker_facts",
+    ])
+    .variable("PARSLEY_KAFKA_VERSION", kafka_cluster::OLDEST)
+    .show(counts)
+}
+
+fn deny(counts: &mut Counts) -> Result<(), Failure> {
+    tools::cargo_subcommand("deny")?;
+    Run::cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]).show(counts)
+}
+
+fn measure_coverage(_: &mut Counts) -> Result<(), Failure> {
+    tools::cargo_subcommand("llvm-cov")?;
+    let mut arguments = vec!["llvm-cov", "test", "--locked", "--json", "--summary-only"];
+    for name in COVERED_CRATES {
+        arguments.extend(["-p", name]);
+    }
+    let report = target().join("coverage.json");
+    let report_text = report.display().to_string();
+    arguments.extend(["--output-path", &report_text]);
+    let mut run = Run::cargo(&arguments);
+    for (name, path) in tools::llvm()? {
+        run = run.variable(name, path);
+    }
+    // The tests were counted where they ran for themselves.
+    run.show(&mut Counts::default())?;
+    let malformed = |problem: String| Failure::Output {
+        line: run.line(),
+        problem,
+    };
+    let text =
+        fs::read_to_string(&report).map_err(|error| malformed(format!("no report: {error}")))?;
+    let value = serde_json::from_str(&text)
+        .map_err(|error| malformed(format!("the report is no JSON: {error}")))?;
+    let lines = coverage::lines(&value, &COVERED_CRATES)
+        .ok_or_else(|| malformed("the report has another form".to_owned()))?;
+    let mut both = coverage::Lines::default();
+    for (name, lines) in &lines {
+        println!("{name}: {:.2} % of {} lines", lines.percent(), lines.count);
+        if lines.count == 0 {
+            return Err(Failure::Unmet(format!("the report has no line of {name}")));
+        }
+        both.covered += lines.covered;
+        both.count += lines.count;
+    }
+    println!(
+        "both: {:.2} % of {} lines, floor {COVERAGE_FLOOR_PERCENT} %",
+        both.percent(),
+        both.count
+    );
+    if both.percent() < COVERAGE_FLOOR_PERCENT {
+        return Err(Failure::Unmet(format!(
+            "{:.2} % of the lines are covered, the floor is {COVERAGE_FLOOR_PERCENT} %",
+            both.percent()
+        )));
+    }
+    Ok(())
+}
+
+fn fuzz(counts: &mut Counts) -> Result<(), Failure> {
+    tools::native_build()?;
+    tools::cargo_subcommand("fuzz")?;
+    let corpus = target().join("fuzz-corpus/clock");
+    fs::create_dir_all(&corpus)
+        .map_err(|error| Failure::Unmet(format!("{}: {error}", corpus.display())))?;
+    let (target, corpus) = (
+        target().join("fuzz").display().to_string(),
+        corpus.display().to_string(),
+    );
+    let time = format!("-max_total_time={FUZZ_S}");
+    // Found inputs go to the first folder; the seeds beside the target stay as they are.
+    let arguments = [
+        "fuzz",
+        "run",
+        "-s",
+        "none",
+        "--target-dir",
+        &target,
+        "clock",
+        &corpus,
+        "fuzz/seeds/clock",
+        "--",
+        &time,
+        "-print_final_stats=1",
+    ];
+    if tools::has_nightly() {
+        let arguments: Vec<&str> = ["+nightly"].into_iter().chain(arguments).collect();
+        Run::cargo(&arguments).show(counts)
+    } else {
+        Run::cargo(&arguments)
+            .variable("RUSTC_BOOTSTRAP", "1")
+            .show(counts)
+    }
+}
+
+/// Cargo's target folder.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_fuzz_seeds_are_the_clocks_of_the_golden_bytes() {
+        let wire = fs::read_to_string(crate::root().join("testdata/wire.json")).unwrap();
+        let wire: serde_json::Value = serde_json::from_str(&wire).unwrap();
+        let clocks = |list: &str, prefix: &str| -> Vec<(String, Vec<u8>)> {
+            let clocks = wire[list].as_array().unwrap().iter().enumerate();
+            clocks
+                .map(|(index, clock)| {
+                    (
+                        format!("{prefix}-{index:02}"),
+                        hex::decode(clock["hex"].as_str().unwrap()).unwrap(),
+                    )
+                })
+                .collect()
+        };
+        let mut expected: BTreeMap<_, _> = clocks("clocks", "golden").into_iter().collect();
+        expected.extend(clocks("malformed", "malformed"));
+        let kept: BTreeMap<_, _> = fs::read_dir(crate::root().join("fuzz/seeds/clock"))
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                (
+                    entry.file_name().into_string().unwrap(),
+                    fs::read(entry.path()).unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(kept, expected);
+    }
+}
