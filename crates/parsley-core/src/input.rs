@@ -8,6 +8,7 @@ use crate::decide::Settled;
 use crate::layout::{StateKey, number_to_bytes, pair_to_bytes};
 use crate::node::NodeError;
 use crate::queue::Queue;
+use crate::refusal::{Refusal, RefusalCode};
 use crate::store::StateStore;
 use crate::watermark::Evidence;
 use crate::wire;
@@ -122,6 +123,29 @@ impl Input {
             .or(self.resumes_at)
     }
 
+    /// G10: the log start passed a record still held, or the position to go on from.
+    pub fn check_log_start(
+        &self,
+        resumes_at: Option<Offset>,
+        log_start: Offset,
+    ) -> Result<(), Refusal> {
+        let held = self.queue.head().map(|head| head.offset);
+        let lost = [held, resumes_at]
+            .into_iter()
+            .flatten()
+            .filter(|&position| position < log_start)
+            .min();
+        match lost {
+            None => Ok(()),
+            Some(position) => Err(Refusal::at(
+                RefusalCode::PositionsLost,
+                self.channel,
+                position,
+                format!("the log starts at {log_start}, and this position was not delivered"),
+            )),
+        }
+    }
+
     /// Notes that a tagged record was delivered. Returns whether the sender's highest sequence moved.
     pub fn note_delivered(&mut self, sender: SenderId, sequence: i64, offset: Offset) -> bool {
         let higher = self
@@ -175,3 +199,6 @@ pub(crate) fn write_clock(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -662,22 +662,24 @@ impl Node {
     ) -> Result<(), NodeError> {
         self.running()?;
         self.drain.restart();
-        match self.check_logs(log_starts, gone) {
+        let log_starts = self
+            .inputs
+            .iter()
+            .filter(|input| !input.gone)
+            .try_for_each(|input| {
+                let log_start = log_starts.get(&input.channel);
+                log_start.map_or(Ok(()), |&log_start| {
+                    input.check_log_start(input.next_needed(), log_start)
+                })
+            });
+        match log_starts.and_then(|()| self.settle_gone(gone)) {
             Ok(()) => Ok(()),
             Err(refusal) => self.refuse(refusal),
         }
     }
 
-    pub(crate) fn check_logs(
-        &mut self,
-        log_starts: &BTreeMap<Channel, Offset>,
-        gone: &BTreeSet<TopicId>,
-    ) -> Result<(), Refusal> {
-        for input in self.inputs.iter().filter(|input| !input.gone) {
-            if let Some(&log_start) = log_starts.get(&input.channel) {
-                check_log_start(input, input.next_needed(), log_start)?;
-            }
-        }
+    /// G9, and the end of what is gone.
+    pub(crate) fn settle_gone(&mut self, gone: &BTreeSet<TopicId>) -> Result<(), Refusal> {
         for index in 0..self.inputs.len() {
             let input = &mut self.inputs[index];
             if input.gone || !gone.contains(&input.channel.topic) {
@@ -864,29 +866,6 @@ impl Node {
             _ => Ended::Failed,
         });
         Err(error)
-    }
-}
-
-/// G10: the log start passed a record still held, or the position to go on from.
-pub(crate) fn check_log_start(
-    input: &Input,
-    next_needed: Option<Offset>,
-    log_start: Offset,
-) -> Result<(), Refusal> {
-    let held = input.queue.head().map(|head| head.offset);
-    let lost = [held, next_needed]
-        .into_iter()
-        .flatten()
-        .filter(|&position| position < log_start)
-        .min();
-    match lost {
-        None => Ok(()),
-        Some(position) => Err(Refusal::at(
-            RefusalCode::PositionsLost,
-            input.channel,
-            position,
-            format!("the log starts at {log_start}, and this position was not delivered"),
-        )),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::channel::{Channel, Offset, TopicId};
 use crate::clock::Clock;
 use crate::input::{DeliveredSequence, Input};
 use crate::layout::{self, CorruptValue, HeldRecord, SCOPE_KEY, Scope, StateKey};
-use crate::node::{Node, NodeConfig, NodeError, check_log_start};
+use crate::node::{Node, NodeConfig, NodeError};
 use crate::queue::corrupt_key;
 use crate::refusal::{Refusal, RefusalCode};
 use crate::stamp::OwnSends;
@@ -263,22 +263,19 @@ impl Node {
         for input in &mut node.inputs {
             input.advertised_changed = changed.advertised.contains(&input.channel);
         }
-        let judged: BTreeMap<Channel, Offset> = facts
-            .log_starts
-            .iter()
-            .filter(|(channel, _)| {
-                !joined.contains(channel) && !facts.gone.contains(&channel.topic)
-            })
-            .map(|(&channel, &log_start)| (channel, log_start))
-            .collect();
         for input in &node.inputs {
-            if let (Some(&log_start), Some(&start)) =
-                (judged.get(&input.channel), facts.start.get(&input.channel))
-            {
-                check_log_start(input, Some(start), log_start)?;
+            let judged =
+                !joined.contains(&input.channel) && !facts.gone.contains(&input.channel.topic);
+            if let (true, Some(&log_start)) = (judged, facts.log_starts.get(&input.channel)) {
+                let resumes_at = facts
+                    .start
+                    .get(&input.channel)
+                    .copied()
+                    .or(input.next_needed());
+                input.check_log_start(resumes_at, log_start)?;
             }
         }
-        node.check_logs(&judged, &facts.gone)?;
+        node.settle_gone(&facts.gone)?;
 
         for key in obsolete {
             store.delete(&key)?;

@@ -1,0 +1,271 @@
+//! Schedules that broke earlier wordings of the protocol (`docs/faults.md`, part P), as a bare node meets them.
+
+use parsley_core::{OpenFacts, Receipt, RefusalCode};
+
+use crate::support::*;
+
+#[test]
+fn p2_a_record_named_by_sequence_before_its_channel_joined_is_not_delivered_after_its_effect() {
+    let mut world = World::new(config(&["d:0"], &[]));
+    assert_eq!(
+        world.feed_claiming("d:0", 0, &clock(&[], &[("c:0", "alice", 0)])),
+        ["d:0@0"]
+    );
+    let committed = world.stop();
+    let without_end = World::open(
+        config(&["c:0", "d:0"], &[]),
+        &OpenFacts::default(),
+        committed.clone(),
+    )
+    .map(|_| ());
+    assert!(
+        matches!(without_end, Err(parsley_core::NodeError::MissingEnd { channel: on }) if on == channel("c:0"))
+    );
+    let facts = OpenFacts {
+        ends: channels(&[("c:0", 6)]),
+        ..OpenFacts::default()
+    };
+    let mut world = World::open(config(&["c:0", "d:0"], &[]), &facts, committed).expect("opens");
+    assert_eq!(world.opened.resume, channels(&[("c:0", 6)]));
+    let alices = with_sender(record("c:0", 2), "alice", 0);
+    assert_eq!(
+        world.node.receive(alices).expect("no refusal"),
+        Receipt::Dropped
+    );
+    assert_eq!(
+        world.feed_claiming("d:0", 1, &clock(&[], &[("c:0", "alice", 0)])),
+        ["d:0@1"]
+    );
+}
+
+#[test]
+fn p3_an_input_removed_while_its_effect_is_held_is_not_re_entered_when_it_comes_back() {
+    let mut world = World::new(config(&["c:0", "d:0"], &[]));
+    assert!(
+        world
+            .feed_claiming("d:0", 0, &claims(&[("c:0", 3)]))
+            .is_empty()
+    );
+    let mut world =
+        World::open(config(&["d:0"], &[]), &OpenFacts::default(), world.stop()).expect("opens");
+    assert_eq!(
+        world.drain(),
+        ["d:0@0"],
+        "nothing received constrains it now"
+    );
+    let mut world = World::open(
+        config(&["c:0", "d:0"], &[]),
+        &OpenFacts::default(),
+        world.stop(),
+    )
+    .expect("opens");
+    assert_eq!(
+        world.node.receive(record("c:0", 3)).expect("no refusal"),
+        Receipt::Dropped
+    );
+    assert_eq!(world.feed(record("c:0", 4)), ["c:0@4"]);
+}
+
+#[test]
+fn p4_a_sink_that_comes_back_as_an_input_may_skip_and_says_how_much() {
+    let mut world = World::new(config(&["x:0"], &[("s", 1)]));
+    world.send("s:0");
+    let ends = OpenFacts {
+        ends: channels(&[("s:0", 8)]),
+        ..OpenFacts::default()
+    };
+    let world =
+        World::open(config(&["x:0"], &[]), &ends, world.stop()).expect("the sink is dropped");
+    let mut world = World::open(
+        config(&["x:0", "s:0"], &[]),
+        &OpenFacts::default(),
+        world.stop(),
+    )
+    .expect("it is an input");
+    let joined = world.opened.joined[0];
+    assert_eq!((joined.channel, joined.seed), (channel("s:0"), Some(7)));
+    assert_eq!(
+        world.node.receive(record("s:0", 7)).expect("no refusal"),
+        Receipt::Dropped
+    );
+    assert_eq!(world.feed(record("s:0", 8)), ["s:0@8"]);
+}
+
+#[test]
+fn p6_marks_that_went_with_a_removed_input_do_not_block_after_its_return() {
+    let mut world = World::new(config(&["c:0", "d:0"], &[]));
+    world.feed(with_sender(record("c:0", 0), "alice", 0));
+    let world =
+        World::open(config(&["d:0"], &[]), &OpenFacts::default(), world.stop()).expect("opens");
+    let mut world = World::open(
+        config(&["c:0", "d:0"], &[]),
+        &OpenFacts::default(),
+        world.stop(),
+    )
+    .expect("opens");
+    assert_eq!(world.opened.resume, channels(&[("c:0", 1)]));
+    assert!(
+        world
+            .feed_claiming("d:0", 0, &clock(&[], &[("c:0", "alice", 0)]))
+            .is_empty(),
+        "its mark is gone"
+    );
+    assert_eq!(
+        world.watermarks(&[("c:0", 1)]),
+        ["d:0@0"],
+        "and the watermark tells that it was fed"
+    );
+}
+
+#[test]
+fn p6_a_past_that_names_the_returning_input_by_sequence_is_vouched_for() {
+    let mut world = World::new(config(&["c:0", "d:0"], &[]));
+    world.feed(with_sender(record("c:0", 0), "alice", 0));
+    let mut world =
+        World::open(config(&["d:0"], &[]), &OpenFacts::default(), world.stop()).expect("opens");
+    world.feed_claiming("d:0", 0, &clock(&[], &[("c:0", "alice", 1)]));
+    let facts = OpenFacts {
+        ends: channels(&[("c:0", 3)]),
+        ..OpenFacts::default()
+    };
+    let mut world = World::open(config(&["c:0", "d:0"], &[]), &facts, world.stop()).expect("opens");
+    assert_eq!(
+        world.feed_claiming("d:0", 1, &clock(&[], &[("c:0", "alice", 1)])),
+        ["d:0@1"]
+    );
+}
+
+#[test]
+fn p8_a_sequence_claim_on_a_deleted_input_is_met() {
+    let facts = OpenFacts {
+        gone: topics(&["x"]),
+        ..OpenFacts::default()
+    };
+    let world = World::new(config(&["x:0", "y:0"], &[]));
+    let mut world = World::open(config(&["x:0", "y:0"], &[]), &facts, world.stop()).expect("opens");
+    assert_eq!(
+        world.feed_claiming("y:0", 0, &clock(&[("x:0", 5)], &[("x:0", "alice", 9)])),
+        ["y:0@0"]
+    );
+}
+
+#[test]
+fn p12_a_joining_input_whose_log_starts_behind_the_past_is_no_loss() {
+    let mut world = World::new(config(&["d:0"], &[]));
+    world.feed_claiming("d:0", 0, &claims(&[("c:0", 5)]));
+    let facts = OpenFacts {
+        log_starts: channels(&[("c:0", 10)]),
+        ..OpenFacts::default()
+    };
+    let mut world = World::open(config(&["c:0", "d:0"], &[]), &facts, world.stop())
+        .expect("G10 does not apply");
+    assert_eq!(world.opened.resume, channels(&[("c:0", 10)]));
+    assert_eq!(
+        world.feed_claiming("d:0", 1, &claims(&[("c:0", 9)])),
+        ["d:0@1"]
+    );
+    let refused = refusal(world.node.check(&channels(&[("c:0", 11)]), &topics(&[])));
+    assert_eq!(
+        (refused.code, refused.offset),
+        (RefusalCode::PositionsLost, Some(10)),
+        "from then on it does"
+    );
+}
+
+#[test]
+fn p13_evidence_that_also_covers_a_record_waiting_for_this_one_makes_no_cycle() {
+    let start = OpenFacts {
+        start: channels(&[("x:0", 5)]),
+        ..OpenFacts::default()
+    };
+    let mut world = World::open(
+        config(&["x:0", "y:0"], &[]),
+        &start,
+        parsley_core::MemoryStore::new(),
+    )
+    .expect("opens");
+    assert!(
+        world
+            .feed_claiming("y:0", 0, &clock(&[], &[("x:0", "alice", 1)]))
+            .is_empty()
+    );
+    let later = with_sender(
+        with_clock(record("x:0", 5), &claims(&[("y:0", 0)])),
+        "bob",
+        0,
+    );
+    assert!(world.feed(later).is_empty());
+    assert_eq!(world.watermarks(&[("x:0", 6)]), ["y:0@0", "x:0@5"]);
+}
+
+#[test]
+fn p14_a_topic_deleted_while_running_releases_what_waits_and_is_fed_no_more() {
+    let mut world = World::new(config(&["c:0", "d:0"], &[]));
+    world.feed(record("c:0", 3));
+    assert!(
+        world
+            .feed_claiming("d:0", 0, &clock(&[("c:0", 4)], &[("c:0", "alice", 2)]))
+            .is_empty()
+    );
+    world
+        .node
+        .check(&channels::<i64>(&[]), &topics(&["c"]))
+        .expect("nothing of c is held");
+    assert_eq!(world.drain(), ["d:0@0"]);
+    assert_eq!(
+        refusal(world.node.receive(record("c:0", 5))).code,
+        RefusalCode::OutOfOrderFeed
+    );
+}
+
+#[test]
+fn p16_a_watermark_speaks_for_what_was_known_at_its_own_mark() {
+    let start = OpenFacts {
+        start: channels(&[("x:0", 10)]),
+        ..OpenFacts::default()
+    };
+    let opened = || {
+        World::open(
+            config(&["x:0", "y:0", "z:0"], &[]),
+            &start,
+            parsley_core::MemoryStore::new(),
+        )
+        .expect("opens")
+    };
+    let of_alice = |sequence| clock(&[], &[("x:0", "alice", sequence)]);
+    let watermark = channels(&[("x:0", 10)]);
+
+    let mut world = opened();
+    let before = world.node.mark();
+    world.feed_claiming("y:0", 0, &of_alice(3));
+    let between = world.node.mark();
+    world.feed_claiming("z:0", 0, &of_alice(4));
+    world
+        .node
+        .watermarks(&before, &watermark)
+        .expect("is accepted");
+    assert!(world.drain().is_empty(), "y came after this mark");
+    world
+        .node
+        .watermarks(&between, &watermark)
+        .expect("is accepted");
+    assert_eq!(world.drain(), ["y:0@0"], "z came after this mark");
+    world
+        .node
+        .watermarks(&before, &watermark)
+        .expect("an older answer that comes late");
+    assert!(world.drain().is_empty());
+
+    let stale = world.node.mark();
+    let mut restarted =
+        World::open(config(&["x:0", "y:0", "z:0"], &[]), &start, world.stop()).expect("opens");
+    restarted
+        .node
+        .watermarks(&stale, &watermark)
+        .expect("an answer from before the restart");
+    assert!(
+        restarted.drain().is_empty(),
+        "says nothing to this execution"
+    );
+    assert_eq!(restarted.watermarks(&[("x:0", 10)]), ["z:0@0"]);
+}
