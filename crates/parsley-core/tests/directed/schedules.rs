@@ -269,3 +269,26 @@ fn p16_a_watermark_speaks_for_what_was_known_at_its_own_mark() {
     );
     assert_eq!(restarted.watermarks(&[("x:0", 10)]), ["z:0@0"]);
 }
+
+/// A watermark once looked at the join of all clocks: a claim known at its mark stayed in one clock because a later claim of the same
+/// sender had come into another.
+#[test]
+fn p16_a_watermark_judges_every_clock_in_custody_by_itself() {
+    let mut world = World::new(config(&["y:0", "z:0"], &[("s", 1)]));
+    world.feed_claiming("y:0", 0, &clock(&[], &[("u:0", "alice", 3)]));
+    let mark = world.node.mark();
+    world.feed_claiming("z:0", 0, &clock(&[], &[("u:0", "alice", 5)]));
+    world
+        .node
+        .watermarks(&mark, &channels(&[("u:0", 50)]))
+        .expect("is accepted");
+    world.commit();
+    let stamp = stamp_clock(&world.send("s:0"));
+    assert_eq!(
+        stamp,
+        clock(
+            &[("y:0", 0), ("z:0", 0), ("u:0", 49)],
+            &[("u:0", "alice", 5)]
+        )
+    );
+}
