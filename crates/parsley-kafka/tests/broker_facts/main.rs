@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use parsley_kafka::{DescribeError, Partition, Polled, describe_topics};
+use bytes::Bytes;
+use parsley_kafka::{DescribeError, Partition, Polled, Record, describe_topics};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::producer::Producer;
+use rdkafka::message::{Header, OwnedHeaders, Timestamp};
+use rdkafka::producer::{BaseRecord, Producer};
 use uuid::Uuid;
 use world::*;
 
@@ -401,4 +403,78 @@ fn k6_a_revoke_commits_before_it_returns_and_the_new_owner_sees_it() {
         assert_eq!(*position, fed.get(&partition.partition).copied());
     }
     assert_eq!(visible, [record(0, "A"), record(1, "B"), Seen::Eof(3)]);
+}
+
+/// No fact of the broker, but of the poll: nothing of a record is lost on the way.
+#[test]
+fn a_polled_record_is_whole() {
+    let topic = "whole";
+    create_topic(topic, 1);
+    let producer = producer("whole");
+    producer.begin_transaction().unwrap();
+    let headers = OwnedHeaders::new()
+        .insert(Header {
+            key: "a",
+            value: Some("1"),
+        })
+        .insert(Header {
+            key: "b",
+            value: None::<&str>,
+        })
+        .insert(Header {
+            key: "a",
+            value: Some(""),
+        });
+    let full = BaseRecord::to(topic)
+        .partition(0)
+        .key("k")
+        .payload("v")
+        .headers(headers)
+        .timestamp(1_000);
+    producer.send(full).map_err(|(error, _)| error).unwrap();
+    let bare = BaseRecord::<str, str>::to(topic)
+        .partition(0)
+        .timestamp(1_001);
+    producer.send(bare).map_err(|(error, _)| error).unwrap();
+    let empty = BaseRecord::to(topic)
+        .partition(0)
+        .key("")
+        .payload("")
+        .timestamp(1_002);
+    producer.send(empty).map_err(|(error, _)| error).unwrap();
+    producer.commit_transaction(BOUND).unwrap();
+
+    let partition = Partition {
+        topic: topic.into(),
+        partition: 0,
+    };
+    let bytes = |text: &'static str| Some(Bytes::from_static(text.as_bytes()));
+    let expected = |offset, key, value, headers: &[(&str, Option<Bytes>)]| {
+        Polled::Record(Record {
+            partition: partition.clone(),
+            offset,
+            key,
+            value,
+            headers: headers
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
+            timestamp: Timestamp::CreateTime(1_000 + offset),
+        })
+    };
+    let mut reader = reader(topic, "read_committed");
+    let full_headers = [("a", bytes("1")), ("b", None), ("a", bytes(""))];
+    assert_eq!(
+        next(&mut reader),
+        expected(0, bytes("k"), bytes("v"), &full_headers)
+    );
+    assert_eq!(next(&mut reader), expected(1, None, None, &[]));
+    assert_eq!(next(&mut reader), expected(2, bytes(""), bytes(""), &[]));
+    assert_eq!(
+        next(&mut reader),
+        Polled::Eof {
+            partition,
+            offset: 4
+        }
+    );
 }
