@@ -347,3 +347,6 @@ fn dominates_section<E: Entry>(entries: &[E], other: impl Section<E>) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests;

@@ -473,3 +473,6 @@ fn push_nullable(value: &mut Vec<u8>, bytes: Option<&Bytes>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -52,6 +52,8 @@ mod channel;
 mod clock;
 pub mod decide;
 mod drain;
+#[cfg(test)]
+mod golden;
 mod hold;
 mod input;
 pub mod layout;
@@ -62,6 +64,8 @@ mod record;
 mod refusal;
 mod stamp;
 mod store;
+#[cfg(test)]
+mod strategies;
 mod watermark;
 pub mod wire;
 

@@ -258,3 +258,6 @@ impl<S: StateStore> StateStore for Staged<S> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

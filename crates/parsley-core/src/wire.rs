@@ -523,3 +523,6 @@ pub fn stamp_headers(clock: Bytes, sender: SenderId, sequence: i64) -> [Header; 
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests;
