@@ -95,8 +95,15 @@ impl Run {
         }
     }
 
-    pub fn cargo(arguments: &[&str]) -> Self {
-        Self::new("cargo", arguments)
+    /// Cargo with these arguments, parted at blanks.
+    pub fn cargo(arguments: &str) -> Self {
+        let arguments: Vec<&str> = arguments.split_whitespace().collect();
+        Self::new("cargo", &arguments)
+    }
+
+    pub fn argument(mut self, argument: impl Into<String>) -> Self {
+        self.arguments.push(argument.into());
+        self
     }
 
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {

@@ -95,142 +95,73 @@ pub const STAGES: &[Stage] = &[
 ];
 
 fn format(counts: &mut Counts) -> Result<(), Failure> {
-    Run::cargo(&["fmt", "--all", "--check"]).show(counts)?;
-    Run::cargo(&["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"]).show(counts)
+    Run::cargo("fmt --all --check").show(counts)?;
+    Run::cargo("fmt --manifest-path fuzz/Cargo.toml --check").show(counts)
 }
 
 fn lint(counts: &mut Counts) -> Result<(), Failure> {
     tools::native_build()?;
-    Run::cargo(&[
-        "clippy",
-        "--workspace",
-        "--all-targets",
-        "--locked",
-        "--",
-        "-D",
-        "warnings",
-    ])
-    .show(counts)
+    Run::cargo("clippy --workspace --all-targets --locked -- -D warnings").show(counts)
 }
 
 fn docs(counts: &mut Counts) -> Result<(), Failure> {
-    Run::cargo(&["doc", "--workspace", "--no-deps", "--locked"])
+    Run::cargo("doc --workspace --no-deps --locked")
         .variable("RUSTDOCFLAGS", "-D warnings")
         .show(counts)
 }
 
 fn test(counts: &mut Counts) -> Result<(), Failure> {
-    // Their other tests need a broker.
-    let rest = Run::cargo(&[
-        "test",
-        "--locked",
-        "--no-fail-fast",
-        "-p",
-        "kafka-cluster",
-        "-p",
-        "parsley-kafka",
-        "--lib",
-    ]);
-    let all = Run::cargo(&[
-        "test",
-        "--workspace",
-        "--locked",
-        "--no-fail-fast",
-        "--exclude",
-        "kafka-cluster",
-        "--exclude",
-        "parsley-kafka",
-    ]);
-    let outcome = all.show(counts);
-    rest.show(counts)?;
-    outcome
+    // All three run, also when the first fails. The integration tests of the two crates apart need a broker.
+    let outcomes = [
+        "test --locked --no-fail-fast --workspace --exclude kafka-cluster --exclude parsley-kafka",
+        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --lib",
+        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --doc",
+    ]
+    .map(|line| Run::cargo(line).show(counts));
+    outcomes.into_iter().collect()
 }
 
 fn model(counts: &mut Counts) -> Result<(), Failure> {
-    Run::cargo(&[
-        "test",
-        "--release",
-        "--locked",
-        "-p",
-        "parsley-core",
-        "--test",
-        "model_equivalence",
-    ])
-    .variable("PARSLEY_MODEL_SCRIPTS", MODEL_SCRIPTS)
-    .show(counts)
+    Run::cargo("test --release --locked -p parsley-core --test model_equivalence")
+        .variable("PARSLEY_MODEL_SCRIPTS", MODEL_SCRIPTS)
+        .show(counts)
 }
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
-    // One of each kind at a time: a broker and its clients fill two cores.
-    let facts = Run::cargo(&[
-        "test",
-        "--locked",
-        "--no-fail-fast",
-        "-p",
-        "parsley-kafka",
-        "--tests",
-        "--",
-        "--nocapture",
-    ])
-    .show(counts);
-    Run::cargo(&[
-        "test",
-        "--locked",
-        "--no-fail-fast",
-        "-p",
-        "kafka-cluster",
-        "--test",
-        "cluster",
-    ])
-    .show(counts)?;
-    Run::cargo(&[
-        "test",
-        "--locked",
-        "-p",
-        "parsley-kafka",
-        "-p",
-        "kafka-cluster",
-        "--doc",
-    ])
-    .show(counts)?;
-    facts
+    // With what the tests print, which tells the numbers that they saw.
+    Run::cargo(
+        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --test * -- --nocapture",
+    )
+    .show(counts)
 }
 
 fn broker_oldest(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
-    Run::cargo(&[
-        "test",
-        "--locked",
-        "-p",
-        "parsley-kafka",
-        "--test",
-        "broker_facts",
-    ])
-    .variable("PARSLEY_KAFKA_VERSION", kafka_cluster::OLDEST)
-    .show(counts)
+    Run::cargo("test --locked --no-fail-fast -p parsley-kafka --test *")
+        .variable("PARSLEY_KAFKA_VERSION", kafka_cluster::OLDEST)
+        .show(counts)
 }
 
 fn deny(counts: &mut Counts) -> Result<(), Failure> {
     tools::cargo_subcommand("deny")?;
-    Run::cargo(&["deny", "--locked", "check", "licenses", "bans", "sources"]).show(counts)
+    Run::cargo("deny --locked check licenses bans sources").show(counts)
 }
 
 fn measure_coverage(_: &mut Counts) -> Result<(), Failure> {
     tools::cargo_subcommand("llvm-cov")?;
-    let mut arguments = vec!["llvm-cov", "test", "--locked", "--json", "--summary-only"];
-    for name in COVERED_CRATES {
-        arguments.extend(["-p", name]);
-    }
     let report = target().join("coverage.json");
-    let report_text = report.display().to_string();
-    arguments.extend(["--output-path", &report_text]);
-    let mut run = Run::cargo(&arguments);
+    let mut run = Run::cargo("llvm-cov test --locked --json --summary-only --output-path")
+        .argument(report.display().to_string());
+    for name in COVERED_CRATES {
+        run = run.argument("-p").argument(name);
+    }
     for (name, path) in tools::llvm()? {
         run = run.variable(name, path);
     }
     // The tests were counted where they ran for themselves.
     run.show(&mut Counts::default())?;
+
     let malformed = |problem: String| Failure::Output {
         line: run.line(),
         problem,
@@ -270,34 +201,26 @@ fn fuzz(counts: &mut Counts) -> Result<(), Failure> {
     let corpus = target().join("fuzz-corpus/clock");
     fs::create_dir_all(&corpus)
         .map_err(|error| Failure::Unmet(format!("{}: {error}", corpus.display())))?;
-    let (target, corpus) = (
-        target().join("fuzz").display().to_string(),
-        corpus.display().to_string(),
-    );
-    let time = format!("-max_total_time={FUZZ_S}");
-    // Found inputs go to the first folder; the seeds beside the target stay as they are.
-    let arguments = [
-        "fuzz",
-        "run",
-        "-s",
-        "none",
-        "--target-dir",
-        &target,
-        "clock",
-        &corpus,
-        "fuzz/seeds/clock",
-        "--",
-        &time,
-        "-print_final_stats=1",
-    ];
-    if tools::has_nightly() {
-        let arguments: Vec<&str> = ["+nightly"].into_iter().chain(arguments).collect();
-        Run::cargo(&arguments).show(counts)
+    let nightly = tools::has_nightly();
+    let mut run = Run::cargo(if nightly {
+        "+nightly fuzz run"
     } else {
-        Run::cargo(&arguments)
-            .variable("RUSTC_BOOTSTRAP", "1")
-            .show(counts)
+        "fuzz run"
+    })
+    .argument("-s=none")
+    .argument("--target-dir")
+    .argument(target().join("fuzz").display().to_string())
+    .argument("clock")
+    // What is found goes to the first folder; the seeds in the second stay as they are.
+    .argument(corpus.display().to_string())
+    .argument("fuzz/seeds/clock")
+    .argument("--")
+    .argument(format!("-max_total_time={FUZZ_S}"))
+    .argument("-print_final_stats=1");
+    if !nightly {
+        run = run.variable("RUSTC_BOOTSTRAP", "1");
     }
+    run.show(counts)
 }
 
 /// Cargo's target folder.

@@ -7,11 +7,11 @@ const LLVM: &str = "19";
 
 /// Installs a Cargo subcommand, built from its published lock file, unless it runs already.
 pub fn cargo_subcommand(name: &str) -> Result<(), Failure> {
-    if Run::cargo(&[name, "--version"]).succeeds() {
+    if Run::cargo(&format!("{name} --version")).succeeds() {
         return Ok(());
     }
     println!("installing cargo-{name}");
-    Run::cargo(&["install", "--locked", &format!("cargo-{name}")]).show(&mut Counts::default())
+    Run::cargo(&format!("install --locked cargo-{name}")).show(&mut Counts::default())
 }
 
 /// Installs Debian's `package` unless `program` runs with `argument`.
