@@ -1,3 +1,51 @@
-//! The `parsley` command.
+//! The `parsley` program: a demonstration, node scripts, clocks.
 
-fn main() {}
+mod args;
+mod clock;
+mod exit;
+mod failure;
+mod input;
+mod lines;
+mod object;
+mod script;
+
+use std::io::{self, BufWriter};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Clock, Command};
+use exit::Exit;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if !failure.is_closed_pipe() {
+                report(&failure);
+            }
+            failure.exit().into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Exit, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    match command {
+        Command::Node { script } => script::run(&script, &mut out),
+        Command::Clock(Clock::Decode { clocks, json: _ }) => {
+            clock::decode(&clocks, &mut out).map(|()| Exit::Done)
+        }
+        Command::Clock(Clock::Encode { clocks }) => {
+            clock::encode(&clocks, &mut out).map(|()| Exit::Done)
+        }
+    }
+}
+
+/// Says on standard error what went wrong. When that cannot be written either, the exit code has to do.
+fn report(failure: &Failure) {
+    use std::io::Write;
+    let _ = writeln!(io::stderr(), "parsley: {failure}");
+}

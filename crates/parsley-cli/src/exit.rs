@@ -1,0 +1,75 @@
+//! What the program's exit codes mean. `docs/exit-codes.md` and `--help` show this table.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// What was asked for was done.
+    Done,
+    /// A check failed, or the program itself did.
+    Failed,
+    /// The command line or a script is malformed.
+    Usage,
+    /// A guard refused.
+    Refused,
+    /// Data are malformed.
+    MalformedData,
+    /// Input could not be read, or output not written.
+    Io,
+}
+
+impl Exit {
+    /// Every exit, in the order of its code.
+    pub const ALL: [Self; 6] = [
+        Self::Done,
+        Self::Failed,
+        Self::Usage,
+        Self::Refused,
+        Self::MalformedData,
+        Self::Io,
+    ];
+
+    /// The number the process exits with. Stable.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::MalformedData => 4,
+            Self::Io => 5,
+        }
+    }
+
+    /// When it is used.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Done => "done; also when the reader of the output went away",
+            Self::Failed => {
+                "a check failed (demo: an inversion, or views that differ), or the program itself did"
+            }
+            Self::Usage => "the command line, or a node script, is malformed",
+            Self::Refused => "a guard refused, and the run ended there",
+            Self::MalformedData => "data to decode or encode are malformed",
+            Self::Io => "input could not be read, or output could not be written",
+        }
+    }
+
+    /// The table, for `--help`.
+    pub fn table() -> String {
+        let mut table = String::from("Exit codes:\n");
+        for exit in Self::ALL {
+            // Writing to a String cannot fail.
+            let _ = writeln!(table, "  {}  {}", exit.code(), exit.meaning());
+        }
+        table
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

@@ -1,0 +1,47 @@
+//! Why a command did not end well.
+
+use std::io;
+
+use crate::clock::ClockError;
+use crate::exit::Exit;
+use crate::script::ScriptError;
+
+/// Why a command did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A node script is malformed.
+    #[error(transparent)]
+    Script(#[from] ScriptError),
+    /// A clock is malformed.
+    #[error(transparent)]
+    Clock(#[from] ClockError),
+    /// Input cannot be read.
+    #[error("{input} cannot be read: {source}")]
+    Read {
+        /// Which input.
+        input: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("the output cannot be written: {0}")]
+    Write(#[source] io::Error),
+}
+
+impl Failure {
+    /// Whether nobody reads the output any more, which is no failure.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The exit code that stands for it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            _ if self.is_closed_pipe() => Exit::Done,
+            Self::Script(error) => error.exit(),
+            Self::Clock(_) => Exit::MalformedData,
+            Self::Read { .. } | Self::Write(_) => Exit::Io,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Where input comes from: a file, or standard input.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::failure::Failure;
+
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// A file's name on the command line, or `-` for standard input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input(Option<PathBuf>);
+
+impl Input {
+    /// Standard input.
+    pub const fn standard() -> Self {
+        Self(None)
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<BufReader<Box<dyn Read + Send>>, Failure> {
+        let reader: Box<dyn Read + Send> = match &self.0 {
+            None => Box::new(io::stdin()),
+            Some(path) => Box::new(File::open(path).map_err(|error| self.unreadable(error))?),
+        };
+        Ok(BufReader::with_capacity(BUFFER_BYTES, reader))
+    }
+
+    /// How long it is, where that is known.
+    pub fn len(&self) -> Option<u64> {
+        let metadata = self.0.as_ref()?.metadata().ok()?;
+        metadata.is_file().then_some(metadata.len())
+    }
+
+    /// The failure to read it.
+    pub fn unreadable(&self, source: io::Error) -> Failure {
+        Failure::Read {
+            input: self.to_string(),
+            source,
+        }
+    }
+}
+
+impl FromStr for Input {
+    type Err = std::convert::Infallible;
+
+    fn from_str(argument: &str) -> Result<Self, Self::Err> {
+        Ok(Self((argument != "-").then(|| PathBuf::from(argument))))
+    }
+}
+
+impl From<std::ffi::OsString> for Input {
+    fn from(argument: std::ffi::OsString) -> Self {
+        Self((argument != "-").then(|| PathBuf::from(argument)))
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            None => f.write_str("standard input"),
+            Some(path) => write!(f, "{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! `parsley node`: the scripts of testdata/node, and what makes a script malformed.
+
+mod running;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use running::{Run, parsley, workspace};
+use serde_json::{Value, json};
+
+const OPEN: &str =
+    r#"{"open": {"name": "n", "inputs": ["x:0", "y:0"], "sinks": ["s"], "partitions": {"s": 2}}}"#;
+const OPENED: &str = "{\"opened\":{\"resume\":{}}}\n";
+
+fn node(script: &str) -> Run {
+    parsley(&["node", "-"], script.as_bytes())
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let entries = fs::read_dir(workspace("testdata/node")).expect("scripts");
+    let mut scripts: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    scripts.retain(|path| {
+        path.extension()
+            .is_some_and(|extension| extension == "jsonl")
+    });
+    scripts.sort();
+    scripts
+}
+
+/// Lines as JSON, without the text that is for people.
+fn compared(lines: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let mut lines: Vec<Value> = lines.into_iter().collect();
+    for line in &mut lines {
+        if let Some(refused) = line.get_mut("refused").and_then(Value::as_object_mut) {
+            refused.remove("message");
+        }
+    }
+    lines
+}
+
+fn expected(script: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(script.with_extension("expected")).expect("expected output");
+    compared(
+        text.lines().map(|line| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))
+        }),
+    )
+}
+
+#[test]
+fn every_script_gives_its_expected_output() {
+    let scripts = scripts();
+    assert!(scripts.len() >= 54, "only {} scripts found", scripts.len());
+    let mut failed = String::new();
+    for script in &scripts {
+        let expected = expected(script);
+        let run = parsley(&[Path::new("node"), script], b"");
+        let printed = compared(run.lines());
+        let refused = expected
+            .last()
+            .is_some_and(|line| line.get("refused").is_some());
+        if printed != expected || run.code != if refused { 3 } else { 0 } || !run.stderr.is_empty()
+        {
+            let show = |lines: &[Value]| {
+                lines
+                    .iter()
+                    .map(|line| format!("  {line}\n"))
+                    .collect::<String>()
+            };
+            failed += &format!(
+                "{} exits with {}\nexpected\n{}printed\n{}{}\n",
+                script.display(),
+                run.code,
+                show(&expected),
+                show(&printed),
+                run.stderr
+            );
+        }
+    }
+    assert!(failed.is_empty(), "{failed}");
+}
+
+#[test]
+fn a_refusal_tells_what_to_do_and_ends_with_3() {
+    let run = node(&format!(
+        "{OPEN}\n{{\"record\": {{\"on\": \"z:0\", \"offset\": 4}}}}\n# over\n\n"
+    ));
+    assert_eq!((run.code, run.stderr.as_str()), (3, ""));
+    let refused = &run.lines()[1]["refused"];
+    assert_eq!(
+        (&refused["code"], &refused["on"], &refused["offset"]),
+        (&json!("vc-unconsumed-channel"), &json!("z:0"), &json!(4))
+    );
+    assert!(
+        refused["message"]
+            .as_str()
+            .is_some_and(|message| message.contains("declare the topic")),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_script_that_opens_again_after_a_refusal_runs_through() {
+    let refused = "{\"record\": {\"on\": \"z:0\", \"offset\": 4}}";
+    let script = format!("{OPEN}\n{refused}\n{OPEN}\n{{\"stop\": {{}}}}\n");
+    let run = node(&script);
+    assert_eq!((run.code, run.lines().len()), (0, 3), "{}", run.stdout);
+    assert_eq!(
+        node(&format!("{OPEN}\n{refused}\n{OPEN}\n{refused}\n")).code,
+        3
+    );
+}
+
+#[test]
+fn what_a_refusal_interrupts_is_gone() {
+    let script = [
+        OPEN,
+        r#"{"begin": {}}"#,
+        r#"{"record": {"on": "x:0", "offset": 0, "value": "v"}}"#,
+        r#"{"send": {"to": "s:0"}}"#,
+        r#"{"record": {"on": "z:0", "offset": 0}}"#,
+        OPEN,
+        r#"{"record": {"on": "x:0", "offset": 0, "value": "v"}}"#,
+        r#"{"send": {"to": "s:0"}}"#,
+    ]
+    .join("\n");
+    let run = node(&script);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let lines = run.lines();
+    assert_eq!(lines[3]["refused"]["code"], "vc-unconsumed-channel");
+    assert_eq!(
+        lines[..3],
+        lines[4..],
+        "an execution like the first, with the same delivery and the same stamp"
+    );
+}
+
+/// Each script is malformed at its last line; what its earlier lines answer is printed.
+#[test]
+fn a_malformed_script_exits_with_2_and_names_the_line() {
+    let record = r#"{"record": {"on": "x:0", "offset": 0}}"#;
+    let (begin, stop) = (r#"{"begin": {}}"#, r#"{"stop": {}}"#);
+    let step = format!("{OPEN}\n{begin}");
+    let joins = [
+        OPEN,
+        r#"{"record": {"on": "y:0", "offset": 0, "clock": {"sequences": [["w:0", "alice", 3]]}}}"#,
+        stop,
+        r#"{"open": {"name": "n", "inputs": ["w:0", "y:0", "x:0"], "sinks": ["s"], "partitions": {"s": 2}}}"#,
+    ]
+    .join("\n");
+    let cases = [
+        ("no JSON".to_owned(), "expected ident".to_owned()),
+        ("[]".to_owned(), "expected an object with one key".to_owned()),
+        (r#"{"halt": {}}"#.to_owned(), "unknown variant `halt`, expected one of `open`".to_owned()),
+        (format!("{OPEN}\n# a comment\n\n{{\"send\": {{\"to\": \"s:0\", \"at\": 1}}}}"), "unknown field `at`, expected `to`".to_owned()),
+        (format!("{OPEN}\n{{\"send\": {{\"to\": \"s\"}}}}"), "found `s`, expected a channel".to_owned()),
+        (format!("{OPEN}\n{{\"record\": {{\"on\": \"x:0\", \"offset\": -1}}}}"), "found -1, expected a position of at least 0".to_owned()),
+        (format!("{OPEN}\n{{\"holds\": {{}}, \"store\": {{}}}}"), "second key `store`".to_owned()),
+        (format!("{OPEN}\n{{\"send\": {{\"to\": \"s:2\"}}}}"), "`s:2`, expected a partition below 2".to_owned()),
+        (
+            "{\"open\": {\"name\": \"n\", \"inputs\": [], \"sinks\": [\"s\"]}}\n{\"send\": {\"to\": \"s:0\"}}".to_owned(),
+            "`partitions` does not say how many the sink `s` has".to_owned(),
+        ),
+        (format!("{OPEN}\n{OPEN}"), "found `open` while a node runs".to_owned()),
+        (format!("{step}\n{OPEN}"), "found `open` while a node runs".to_owned()),
+        (record.to_owned(), "found `record` while no node runs, expected `open`".to_owned()),
+        (format!("{OPEN}\n{stop}\n{record}"), "found `record` while no node runs".to_owned()),
+        (format!("{OPEN}\n{stop}\n{stop}"), "found `stop` while no node runs".to_owned()),
+        (format!("{step}\n{{\"abort\": {{}}}}\n{{\"holds\": {{}}}}"), "found `holds` while no node runs".to_owned()),
+        (format!("{OPEN}\n{{\"record\": {{\"on\": \"z:0\", \"offset\": 0}}}}\n{{\"store\": {{}}}}"), "found `store` after a refusal, expected `open`".to_owned()),
+        (format!("{step}\n{begin}"), "found `begin` within a step".to_owned()),
+        (format!("{OPEN}\n{{\"commit\": {{}}}}"), "found `commit` outside a step".to_owned()),
+        (format!("{OPEN}\n{{\"fence\": {{}}}}"), "found `fence` outside a step".to_owned()),
+        (format!("{OPEN}\n{{\"abort\": {{}}}}"), "found `abort` outside a step".to_owned()),
+        (format!("{step}\n{{\"mark\": {{}}}}"), "found `mark` within a step".to_owned()),
+        (format!("{step}\n{{\"watermarks\": {{}}}}"), "found `watermarks` within a step".to_owned()),
+        (joins, "found no end of `w:0` in `ends`".to_owned()),
+        (OPEN.replace(r#""y:0""#, r#""x:0""#), "found input `x:0` twice".to_owned()),
+        (OPEN.replace(r#"["s"]"#, r#"["s", "s"]"#), "found sink `s` twice".to_owned()),
+        (
+            r#"{"open": {"name": "n", "inputs": [], "sinks": [], "topics": {"a": "00112233-4455-6677-8899-aabbccddeeff", "b": "00112233-4455-6677-8899-aabbccddeeff"}}}"#.to_owned(),
+            "found the topic `00112233-4455-6677-8899-aabbccddeeff` twice".to_owned(),
+        ),
+    ];
+    for (script, reason) in cases {
+        let run = node(&script);
+        let place = format!("parsley: line {}: ", script.lines().count());
+        assert_eq!(run.code, 2, "{script}\n{}{}", run.stdout, run.stderr);
+        assert!(run.stderr.starts_with(&place), "{script}\n{}", run.stderr);
+        assert!(run.stderr.contains(&reason), "{script}\n{}", run.stderr);
+        assert_eq!(run.stderr.lines().count(), 1, "{script}\n{}", run.stderr);
+        assert_eq!(
+            run.stdout.contains("opened"),
+            script.lines().count() > 1 && script.starts_with("{\"open\""),
+            "{script}"
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_not_utf_8_are_a_malformed_script() {
+    for line in [&b"# \xff"[..], b"{\"stop\xff\": {}}", b"\xff"] {
+        let run = parsley(&["node", "-"], &[OPEN.as_bytes(), b"\n", line].concat());
+        assert_eq!((run.code, run.stdout.as_str()), (2, OPENED));
+        assert!(
+            run.stderr
+                .starts_with("parsley: line 2: not UTF-8 from byte "),
+            "{}",
+            run.stderr
+        );
+    }
+}
+
+#[test]
+fn a_line_past_the_limit_is_a_malformed_script() {
+    let mut script = format!("{OPEN}\n#").into_bytes();
+    script.resize(script.len() + (17 << 20), b'x');
+    let run = parsley(&["node", "-"], &script);
+    assert_eq!((run.code, run.stdout.as_str()), (2, OPENED));
+    assert!(
+        run.stderr
+            .starts_with("parsley: line 2: longer than 16777216 bytes"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn nesting_without_end_is_a_malformed_script() {
+    let run = node(&format!("{OPEN}\n{{\"stop\": {}", "[".repeat(1 << 20)));
+    assert_eq!((run.code, run.stdout.as_str()), (2, OPENED));
+}
+
+#[test]
+fn a_value_that_is_not_text_comes_back_as_bytes() {
+    let run = node(&format!(
+        "{OPEN}\n{}\n{}\n",
+        r#"{"record": {"on": "x:0", "offset": 0, "key": "", "value_b64": "//4="}}"#,
+        r#"{"record": {"on": "x:0", "offset": 1, "value_b64": "aGk="}}"#
+    ));
+    let delivered = |offset: i64, fields: Value| {
+        let mut line = json!({"delivered": {"on": "x:0", "offset": offset}});
+        line["delivered"]
+            .as_object_mut()
+            .expect("an object")
+            .extend(fields.as_object().expect("an object").clone());
+        line
+    };
+    assert_eq!(
+        run.lines()[1..],
+        [
+            delivered(0, json!({"key": "", "value_b64": "//4="})),
+            delivered(1, json!({"key": null, "value": "hi"}))
+        ]
+    );
+}
+
+#[test]
+fn topics_go_by_the_uuid_given_and_claims_without_a_name_by_theirs() {
+    let uuid = "00112233-4455-6677-8899-aabbccddeeff";
+    let (unnamed, clock) = (
+        uuid,
+        "010000000100112233445566778899aabbccddeeff00000007000000000000002a00000000",
+    );
+    let record = format!(r#"{{"record": {{"on": "x:0", "offset": 0, "clock_hex": "{clock}"}}}}"#);
+    let run = node(&format!(
+        "{OPEN}\n{record}\n{{\"send\": {{\"to\": \"s:0\"}}}}\n"
+    ));
+    let offsets = json!({format!("{unnamed}:7"): 42, "x:0": 0});
+    assert_eq!(
+        run.lines()[2]["stamp"]["clock"]["offsets"],
+        offsets,
+        "{}",
+        run.stdout
+    );
+
+    let named = OPEN.replace(
+        r#""inputs""#,
+        &format!(r#""topics": {{"p": "{uuid}"}}, "inputs""#),
+    );
+    let run = node(&format!(
+        "{named}\n{record}\n{{\"position\": {{\"on\": \"p:0\", \"next\": 1}}}}\n"
+    ));
+    assert_eq!(
+        (run.code, &run.lines()[2]["refused"]["on"]),
+        (3, &json!("p:0")),
+        "{}",
+        run.stdout
+    );
+}
+
+#[test]
+fn answers_come_before_the_next_line_is_asked_for() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parsley"))
+        .args(["node", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    let (answered, answer) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        answers.for_each(|line| answered.send(line.expect("text")).expect("the test reads"))
+    });
+    let mut ask = |line: &str| {
+        writeln!(stdin, "{line}").expect("the program reads");
+        let line = answer
+            .recv_timeout(Duration::from_secs(60))
+            .expect("an answer");
+        serde_json::from_str::<Value>(&line).expect("JSON")
+    };
+    assert_eq!(ask(OPEN), json!({"opened": {"resume": {}}}));
+    assert_eq!(ask(r#"{"holds": {}}"#), json!({"holds": []}));
+    assert_eq!(
+        ask(r#"{"record": {"on": "x:0", "offset": 3, "value": "v"}}"#),
+        json!({"delivered": {"on": "x:0", "offset": 3, "key": null, "value": "v"}})
+    );
+    drop(stdin);
+    reader.join().expect("all is read");
+    assert_eq!(child.wait().expect("the program ends").code(), Some(0));
+}
