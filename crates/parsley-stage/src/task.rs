@@ -401,6 +401,7 @@ impl Task {
             topic: Arc::clone(&self.input(delivery.channel).topic.name),
             channel: delivery.channel,
             offset: delivery.offset,
+            key: delivery.key,
             timestamp_ms: delivery.timestamp_ms,
             clock: delivery.clock,
             was_held: delivery.was_held,

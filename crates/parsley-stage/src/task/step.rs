@@ -34,6 +34,8 @@ pub struct Processed {
     pub channel: Channel,
     /// The offset.
     pub offset: Offset,
+    /// The record's key.
+    pub key: Option<Bytes>,
     /// The record's timestamp.
     pub timestamp_ms: i64,
     /// The record's clock, canonically encoded; the empty clock where the record had none.
