@@ -202,21 +202,25 @@ fn fuzz(counts: &mut Counts) -> Result<(), Failure> {
     fs::create_dir_all(&corpus)
         .map_err(|error| Failure::Unmet(format!("{}: {error}", corpus.display())))?;
     let nightly = tools::has_nightly();
-    let mut run = Run::cargo(if nightly {
+    let program = if nightly {
         "+nightly fuzz run"
     } else {
         "fuzz run"
-    })
-    .argument("-s=none")
-    .argument("--target-dir")
-    .argument(target().join("fuzz").display().to_string())
-    .argument("clock")
-    // What is found goes to the first folder; the seeds in the second stay as they are.
-    .argument(corpus.display().to_string())
-    .argument("fuzz/seeds/clock")
-    .argument("--")
-    .argument(format!("-max_total_time={FUZZ_S}"))
-    .argument("-print_final_stats=1");
+    };
+    let mut run = Run::cargo(program)
+        .argument("-s=none")
+        .argument("--target-dir")
+        .argument(target().join("fuzz").display().to_string())
+        .argument("clock")
+        // What is found goes to the first folder; the seeds in the second stay as they are.
+        .argument(corpus.display().to_string())
+        .argument("fuzz/seeds/clock")
+        .argument("--")
+        .argument(format!("-max_total_time={FUZZ_S}"))
+        .argument("-timeout=5")
+        .argument("-rss_limit_mb=256")
+        .argument("-verbosity=0")
+        .argument("-print_final_stats=1");
     if !nightly {
         run = run.variable("RUSTC_BOOTSTRAP", "1");
     }
