@@ -36,11 +36,19 @@ pub trait SettledView {
 
 /// What a record waits for: the claims of its clock, without those on its own channel. Per-channel FIFO has discharged these, and a
 /// record cannot wait for itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Causes<'a, C> {
     clock: &'a C,
     own_channel: Channel,
 }
+
+impl<C> Clone for Causes<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C> Copy for Causes<'_, C> {}
 
 impl<'a, C: Claims> Causes<'a, C> {
     /// The causes of a record on `own_channel` with this clock.
@@ -191,3 +199,6 @@ fn sequence_is_met(claim: &SequenceClaim, channel: usize, settled: &impl Settled
             .lowest_held_sequence(channel, claim.sender)
             .is_none_or(|lowest| claim.sequence < lowest)
 }
+
+#[cfg(test)]
+mod tests;

@@ -163,3 +163,6 @@ impl Drain {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

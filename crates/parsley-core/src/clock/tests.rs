@@ -231,7 +231,8 @@ proptest! {
 #[test]
 fn new_entries_take_their_place_at_the_front_in_the_middle_and_at_the_back() {
     let base = [(10, 1), (20, 1), (30, 1)];
-    let cases: [(&[(i64, Offset)], &[(i64, Offset)]); 9] = [
+    type Pairs = &'static [(i64, Offset)];
+    let cases: [(Pairs, Pairs); 9] = [
         (&[(5, 9)], &[(5, 9), (10, 1), (20, 1), (30, 1)]),
         (&[(15, 9)], &[(10, 1), (15, 9), (20, 1), (30, 1)]),
         (&[(35, 9)], &[(10, 1), (20, 1), (30, 1), (35, 9)]),
