@@ -129,12 +129,9 @@ impl Input {
         resumes_at: Option<Offset>,
         log_start: Offset,
     ) -> Result<(), Refusal> {
-        let held = self.queue.head().map(|head| head.offset);
-        let lost = [held, resumes_at]
-            .into_iter()
-            .flatten()
-            .filter(|&position| position < log_start)
-            .min();
+        let passed = |position: &Offset| *position < log_start;
+        let held = self.queue.head().map(|head| head.offset).filter(passed);
+        let lost = held.or(resumes_at.filter(passed));
         match lost {
             None => Ok(()),
             Some(position) => Err(Refusal::at(

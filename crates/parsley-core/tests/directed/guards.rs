@@ -384,6 +384,20 @@ fn g10_a_log_start_past_what_was_fed_or_what_is_held_refuses() {
     }
 }
 
+/// The refusal once named a reported start position below the head that was really lost.
+#[test]
+fn g10_names_the_held_head_rather_than_a_lower_position_that_was_reported() {
+    let mut world = World::new(config(&["x:0", "y:0"], &[]));
+    world.feed_claiming("x:0", 5, &claims(&[("y:0", 3)]));
+    let facts = OpenFacts {
+        start: channels(&[("x:0", 4)]),
+        log_starts: channels(&[("x:0", 6)]),
+        ..OpenFacts::default()
+    };
+    let at_start = World::open(config(&["x:0", "y:0"], &[]), &facts, world.stop()).map(|_| ());
+    assert_at(&refusal(at_start), RefusalCode::PositionsLost, "x:0", 5);
+}
+
 /// P5: an execution that started at log start 0 was fed nothing; retention then deleted 0 to 9. Starting at 10 would skip them silently.
 #[test]
 fn g10_p5_nothing_fed_and_a_log_start_that_moved_is_not_a_fresh_start() {
