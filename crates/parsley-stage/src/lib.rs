@@ -8,9 +8,8 @@
 //! A [`Task`] is one partition of one stage: ordering, logic, state and sends, as a state machine without I/O. Every host drives it.
 //!
 //! ```
-//! use std::collections::BTreeMap;
-//! use parsley_stage::core::{MemoryStore, OpenFacts, Record, TopicId};
-//! use parsley_stage::{App, Stage, Task, TaskConfig, Topic, TopicInfo, codec};
+//! use parsley_core::{MemoryStore, OpenFacts, TopicId};
+//! use parsley_stage::{App, RawSend, Stage, Task, TaskConfig, Topic, TopicInfo, codec};
 //!
 //! // The topology.
 //! let visits = Topic::new("visits", codec::string(), codec::string());
@@ -31,16 +30,15 @@
 //! // The same topology as a unit test: one task, driven by hand.
 //! let id = TopicId::of_name;
 //! let topics = ["visits", "counts"].map(|name| (name.to_owned(), TopicInfo { id: id(name), partitions: 1 }));
-//! let facts = OpenFacts { ends: BTreeMap::from([(id("counts").partition(0), 0)]), ..OpenFacts::default() };
-//! let config = TaskConfig::new("site", 0, BTreeMap::from(topics));
-//! let (mut task, _) =
-//!     Task::open(count, config, &facts, Box::new(MemoryStore::new()), Box::new(MemoryStore::new()))?;
+//! let config = TaskConfig::new("site", 0, topics.into());
+//! let store = || Box::new(MemoryStore::new());
+//! let (mut task, _) = Task::open(count, config, &OpenFacts::default(), store(), store())?;
 //! for offset in 0..3 {
 //!     task.receive(visits.record(id("visits").partition(0), offset, &"ann".into(), &"/home".into())?)?;
 //!     assert!(task.process_next()?.is_some());
 //! }
-//! let sends: Vec<u64> = task.take_sends().iter().map(|send| counts.value().decode(send.value.as_ref()).unwrap()).collect();
-//! assert_eq!(sends, [1, 2, 3]);
+//! let sent = |send: &RawSend| counts.value().decode(send.value.as_ref());
+//! assert_eq!(task.take_sends().iter().map(sent).collect::<Result<Vec<u64>, _>>()?, [1, 2, 3]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -58,9 +56,6 @@ mod rounds;
 mod stage;
 pub mod task;
 mod topic;
-
-/// The protocol beneath: the types that records, positions and stores are made of.
-pub use parsley_core as core;
 
 pub use app::{App, AppBuilder};
 pub use build_error::{BuildError, NameFault, Named, Part};

@@ -239,6 +239,26 @@ mod tests {
         assert_eq!(placed(&mut rounds, &[(Some("k"), &["y", "x"])]), [[0, 1]]);
     }
 
+    /// The example of `docs/protocol.md`, Send order.
+    #[test]
+    fn a_key_waits_for_all_it_sent_before_and_a_partition_for_its_last() {
+        let deliveries: [(Option<&'static str>, &[&str]); 3] = [
+            (Some("k"), &["s", "t", "s"]),
+            (Some("m"), &["t"]),
+            (Some("k"), &["u"]),
+        ];
+        let mut rounds = Rounds::new(SendOrder::PerKey, false);
+        assert_eq!(
+            placed(&mut rounds, &deliveries),
+            [vec![0, 1, 2], vec![1], vec![3]]
+        );
+        let mut rounds = Rounds::new(SendOrder::PerDelivery, false);
+        assert_eq!(
+            placed(&mut rounds, &deliveries),
+            [vec![0, 1, 2], vec![1], vec![0]]
+        );
+    }
+
     #[derive(Clone, Debug)]
     struct Send {
         delivery: usize,

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
-use parsley_stage::core::{Header, OpenFacts, RefusalCode};
-use parsley_stage::{FailureKind, Message, Outbox, Outcome, SendError, Stage, TaskError, Topic, codec};
+use parsley_core::{Header, OpenFacts, RefusalCode};
+use parsley_stage::{
+    FailureKind, Message, Outbox, Outcome, SendError, Stage, TaskError, Topic, codec,
+};
 use support::{Host, Log};
 
 fn text(name: &str) -> Topic<String, String> {
@@ -16,7 +18,9 @@ fn text(name: &str) -> Topic<String, String> {
 }
 
 /// A stage that counts what it sees by key, sends to `out`, and then does what the test says.
-fn stage(then: impl Fn(&Message<String, String>, &mut Outbox) -> Outcome + Send + Sync + 'static) -> Stage {
+fn stage(
+    then: impl Fn(&Message<String, String>, &mut Outbox) -> Outcome + Send + Sync + 'static,
+) -> Stage {
     let out = text("out");
     Stage::stateful("s", codec::string(), codec::u64())
         .sink(&out)
@@ -43,7 +47,12 @@ fn failure_of(stage: &Stage) -> TaskError {
     let mut log = log();
     let mut host = Host::new(stage);
     host.open(&log).unwrap();
-    let committed = (host.ordering.contents(), host.fold.contents(), host.positions.clone(), log.clone());
+    let committed = (
+        host.ordering.contents(),
+        host.fold.contents(),
+        host.positions.clone(),
+        log.clone(),
+    );
     host.feed(&log, &["in"]).unwrap();
     let error = host.step(&mut log, None).unwrap_err();
     let shown = error.to_string();
@@ -53,21 +62,37 @@ fn failure_of(stage: &Stage) -> TaskError {
     assert_eq!(host.task().fence(&[]).unwrap_err().to_string(), shown);
     assert_eq!(host.task().finish_step(&[]).unwrap_err().to_string(), shown);
     let channel = log.channel("in", 0);
-    assert_eq!(host.task().advance(channel, 9).unwrap_err().to_string(), shown);
-    let now = (host.ordering.contents(), host.fold.contents(), host.positions.clone(), log.clone());
+    assert_eq!(
+        host.task().advance(channel, 9).unwrap_err().to_string(),
+        shown
+    );
+    let now = (
+        host.ordering.contents(),
+        host.fold.contents(),
+        host.positions.clone(),
+        log.clone(),
+    );
     assert_eq!(committed, now);
 
     host.redeploy(&self::stage(|_, _| Ok(())));
     host.open(&log).unwrap();
     host.run(&mut log, &["in"]).unwrap();
-    assert_eq!(host.delivered.iter().map(|p| p.offset).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(
+        host.delivered.iter().map(|p| p.offset).collect::<Vec<_>>(),
+        [0, 1, 2]
+    );
     assert_eq!(log.of("out").len(), 3);
-    let count = host.fold.contents().iter().next().map(|(_, value)| value.clone());
+    let count = host
+        .fold
+        .contents()
+        .iter()
+        .next()
+        .map(|(_, value)| value.clone());
     assert_eq!(count.as_deref(), Some(&3_u64.to_be_bytes()[..]));
     error
 }
 
-fn refusal_of(stage: &Stage) -> parsley_stage::core::Refusal {
+fn refusal_of(stage: &Stage) -> parsley_core::Refusal {
     let error = failure_of(stage);
     let refusal = error.refusal().unwrap_or_else(|| panic!("{error}")).clone();
     assert_eq!(refusal.channel, Some(log().channel("in", 0)));
@@ -79,10 +104,17 @@ fn refusal_of(stage: &Stage) -> parsley_stage::core::Refusal {
 fn g5_an_undeclared_sink_refuses_and_keeps_nothing_of_the_step() {
     let elsewhere = text("elsewhere");
     let refusal = refusal_of(&stage(move |message, out| {
-        if message.value == "second" { out.send(&elsewhere, &message.key, &message.value) } else { Ok(()) }
+        if message.value == "second" {
+            out.send(&elsewhere, &message.key, &message.value)
+        } else {
+            Ok(())
+        }
     }));
     assert_eq!(refusal.code, RefusalCode::UndeclaredSink);
-    assert!(refusal.to_string().starts_with("vc-undeclared-sink at "), "{refusal}");
+    assert!(
+        refusal.to_string().starts_with("vc-undeclared-sink at "),
+        "{refusal}"
+    );
     assert!(refusal.found.contains("elsewhere"), "{refusal}");
 }
 
@@ -91,8 +123,13 @@ fn g5_logic_cannot_swallow_an_undeclared_sink() {
     let (elsewhere, out) = (text("elsewhere"), text("out"));
     let refusal = refusal_of(&stage(move |message, outbox| {
         if message.value == "second" {
-            let error = outbox.send(&elsewhere, &message.key, &message.value).unwrap_err();
-            assert!(matches!(error.downcast_ref(), Some(SendError::UndeclaredSink { .. })));
+            let error = outbox
+                .send(&elsewhere, &message.key, &message.value)
+                .unwrap_err();
+            assert!(matches!(
+                error.downcast_ref(),
+                Some(SendError::UndeclaredSink { .. })
+            ));
             assert!(outbox.send(&out, &message.key, &message.value).is_err());
         }
         Ok(())
@@ -105,7 +142,9 @@ fn g5_a_panic_after_it_does_not_hide_it() {
     let elsewhere = text("elsewhere");
     let refusal = refusal_of(&stage(move |message, outbox| {
         if message.value == "second" {
-            outbox.send(&elsewhere, &message.key, &message.value).unwrap();
+            outbox
+                .send(&elsewhere, &message.key, &message.value)
+                .unwrap();
         }
         Ok(())
     }));
@@ -116,7 +155,11 @@ fn g5_a_panic_after_it_does_not_hide_it() {
 fn g5_a_declared_name_with_another_codec_is_not_that_sink() {
     let disguised = Topic::new("out", codec::string(), codec::bytes());
     let refusal = refusal_of(&stage(move |message, out| {
-        if message.value == "second" { out.send(&disguised, &message.key, &Bytes::from_static(b"b")) } else { Ok(()) }
+        if message.value == "second" {
+            out.send(&disguised, &message.key, &Bytes::from_static(b"b"))
+        } else {
+            Ok(())
+        }
     }));
     assert_eq!(refusal.code, RefusalCode::UndeclaredSink);
 }
@@ -124,7 +167,9 @@ fn g5_a_declared_name_with_another_codec_is_not_that_sink() {
 #[test]
 fn g5_an_equal_declaration_made_elsewhere_is_that_sink() {
     let mut log = log();
-    let mut host = Host::new(&stage(|message, out| out.send(&text("out"), &message.key, &"again".into())));
+    let mut host = Host::new(&stage(|message, out| {
+        out.send(&text("out"), &message.key, &"again".into())
+    }));
     host.open(&log).unwrap();
     host.run(&mut log, &["in"]).unwrap();
     assert_eq!(log.of("out").len(), 6);
@@ -146,7 +191,10 @@ fn g14_a_reserved_header_refuses_and_keeps_nothing_of_the_step() {
         let out = text("out");
         let refusal = refusal_of(&stage(move |message, outbox| {
             if message.value == "second" {
-                let _ignored = outbox.to(&out).header(name, "v").send(&message.key, &message.value);
+                let _ignored = outbox
+                    .to(&out)
+                    .header(name, "v")
+                    .send(&message.key, &message.value);
             }
             Ok(())
         }));
@@ -159,7 +207,10 @@ fn g14_a_reserved_header_refuses_and_keeps_nothing_of_the_step() {
 fn g14_a_null_header_and_a_copied_one_are_headers_too() {
     let out = text("out");
     let refusal = refusal_of(&stage(move |message, outbox| match &*message.value {
-        "second" => outbox.to(&out).null_header("vc").send(&message.key, &message.value),
+        "second" => outbox
+            .to(&out)
+            .null_header("vc")
+            .send(&message.key, &message.value),
         _ => Ok(()),
     }));
     assert_eq!(refusal.code, RefusalCode::ReservedHeader);
@@ -167,7 +218,10 @@ fn g14_a_null_header_and_a_copied_one_are_headers_too() {
     let refusal = refusal_of(&stage(move |message, outbox| match &*message.value {
         "second" => {
             let reserved = [Header::new("fine", "1"), Header::new("vc-seq", "2")];
-            outbox.to(&out).headers(&reserved).send(&message.key, &message.value)
+            outbox
+                .to(&out)
+                .headers(&reserved)
+                .send(&message.key, &message.value)
         }
         _ => Ok(()),
     }));
@@ -180,7 +234,12 @@ fn g14_names_that_only_look_reserved_are_the_applications() {
     let out = text("out");
     let mut host = Host::new(&stage(move |message, outbox| {
         let names = ["vcx", "VC", "Vc-seq", "v", "x-vc-"];
-        names.iter().try_for_each(|name| outbox.to(&out).header(*name, "v").send(&message.key, &message.value))
+        names.iter().try_for_each(|name| {
+            outbox
+                .to(&out)
+                .header(*name, "v")
+                .send(&message.key, &message.value)
+        })
     }));
     host.open(&log).unwrap();
     host.run(&mut log, &["in"]).unwrap();
@@ -190,7 +249,10 @@ fn g14_names_that_only_look_reserved_are_the_applications() {
 fn application_failure_of(stage: &Stage) -> (FailureKind, String) {
     let error = failure_of(stage);
     let failure = error.application().unwrap_or_else(|| panic!("{error}"));
-    assert_eq!((&*failure.stage, &*failure.topic, failure.offset), ("s", "in", 1));
+    assert_eq!(
+        (&*failure.stage, &*failure.topic, failure.offset),
+        ("s", "in", 1)
+    );
     assert_eq!(failure.channel, log().channel("in", 0));
     (failure.kind, failure.message.clone())
 }
@@ -204,7 +266,10 @@ fn an_error_of_the_logic_is_an_application_failure_with_its_words() {
         }
         _ => Ok(()),
     }));
-    assert_eq!(failure, (FailureKind::Logic, "invalid digit found in string".into()));
+    assert_eq!(
+        failure,
+        (FailureKind::Logic, "invalid digit found in string".into())
+    );
 }
 
 #[test]
@@ -223,49 +288,108 @@ fn a_panic_of_a_codec_is_an_application_failure() {
         codec::string(),
         codec::from_fns(
             |text: &String| Ok(text.clone().into_bytes()),
-            |bytes| if bytes == b"second" { panic_any("cannot") } else { Ok(String::from_utf8(bytes.to_vec())?) },
+            |bytes| {
+                if bytes == b"second" {
+                    panic_any("cannot")
+                } else {
+                    Ok(String::from_utf8(bytes.to_vec())?)
+                }
+            },
         ),
     );
-    let stage = Stage::stateless("s").on(&input, |_, _| Ok(())).build().unwrap();
-    assert_eq!(application_failure_of(&stage), (FailureKind::Panic, "cannot".into()));
+    let stage = Stage::stateless("s")
+        .on(&input, |_, _| Ok(()))
+        .build()
+        .unwrap();
+    assert_eq!(
+        application_failure_of(&stage),
+        (FailureKind::Panic, "cannot".into())
+    );
 }
 
 #[test]
 fn a_value_that_does_not_decode_is_an_application_failure() {
-    let input = Topic::new("in", codec::string(), codec::from_fns(
-        |_: &()| Ok(vec![]),
-        |bytes| if bytes == b"second" { Err("unknown shape".into()) } else { Ok(()) },
-    ));
-    let stage = Stage::stateless("s").on(&input, |_, _| Ok(())).build().unwrap();
+    let input = Topic::new(
+        "in",
+        codec::string(),
+        codec::from_fns(
+            |_: &()| Ok(vec![]),
+            |bytes| {
+                if bytes == b"second" {
+                    Err("unknown shape".into())
+                } else {
+                    Ok(())
+                }
+            },
+        ),
+    );
+    let stage = Stage::stateless("s")
+        .on(&input, |_, _| Ok(()))
+        .build()
+        .unwrap();
     let failure = application_failure_of(&stage);
-    assert_eq!(failure, (FailureKind::Decode, "the value does not decode: unknown shape".into()));
+    assert_eq!(
+        failure,
+        (
+            FailureKind::Decode,
+            "the value does not decode: unknown shape".into()
+        )
+    );
 }
 
 #[test]
 fn an_emission_that_does_not_encode_fails_the_step_also_when_ignored() {
-    let odd = || Topic::new("out", codec::string(), codec::from_fns(
-        |_: &()| Err::<Vec<u8>, _>("no bytes for this".into()),
-        |_| Ok(()),
-    ));
+    let odd = || {
+        Topic::new(
+            "out",
+            codec::string(),
+            codec::from_fns(
+                |_: &()| Err::<Vec<u8>, _>("no bytes for this".into()),
+                |_| Ok(()),
+            ),
+        )
+    };
     let out = odd();
-    let stage = Stage::stateless("s").sink(&out).on(&text("in"), move |message, outbox| {
-        if message.value == "second" {
-            let _ignored = outbox.send(&out, &message.key, &());
-        }
-        Ok(())
-    });
+    let stage = Stage::stateless("s")
+        .sink(&out)
+        .on(&text("in"), move |message, outbox| {
+            if message.value == "second" {
+                let _ignored = outbox.send(&out, &message.key, &());
+            }
+            Ok(())
+        });
     let (kind, message) = application_failure_of(&stage.build().unwrap());
     assert_eq!(kind, FailureKind::Encode);
-    assert_eq!(message, "the value of an emission to out does not encode: no bytes for this");
+    assert_eq!(
+        message,
+        "the value of an emission to out does not encode: no bytes for this"
+    );
 }
 
 #[test]
 fn a_state_that_does_not_encode_or_decode_is_an_application_failure() {
-    let state = |fails_to_encode: bool| codec::from_fns(
-        move |n: &u64| if fails_to_encode && *n == 2 { Err("full".into()) } else { Ok(vec![*n as u8]) },
-        move |bytes| if fails_to_encode { Ok(u64::from(bytes[0])) } else { Err("rotten".into()) },
-    );
-    for (fails_to_encode, words) in [(true, "the state does not encode: full"), (false, "the stored state does not decode: rotten")] {
+    let state = |fails_to_encode: bool| {
+        codec::from_fns(
+            move |n: &u64| {
+                if fails_to_encode && *n == 2 {
+                    Err("full".into())
+                } else {
+                    Ok(vec![*n as u8])
+                }
+            },
+            move |bytes| {
+                if fails_to_encode {
+                    Ok(u64::from(bytes[0]))
+                } else {
+                    Err("rotten".into())
+                }
+            },
+        )
+    };
+    for (fails_to_encode, words) in [
+        (true, "the state does not encode: full"),
+        (false, "the stored state does not decode: rotten"),
+    ] {
         let stage = Stage::stateful("s", codec::string(), state(fails_to_encode))
             .on(&text("in"), |seen, _, _| {
                 *seen += 1;
@@ -273,33 +397,59 @@ fn a_state_that_does_not_encode_or_decode_is_an_application_failure() {
             })
             .build()
             .unwrap();
-        assert_eq!(application_failure_of(&stage), (FailureKind::State, words.into()));
+        assert_eq!(
+            application_failure_of(&stage),
+            (FailureKind::State, words.into())
+        );
     }
 }
 
 #[test]
 fn a_null_where_the_codec_has_none_is_a_decode_failure() {
     let mut log = Log::new(&[("in", 1)]);
-    log.produce(&Topic::new("in", codec::null(), codec::string()), &(), &"v".into(), vec![]);
-    let mut host = Host::new(&Stage::stateless("s").on(&text("in"), |_, _| Ok(())).build().unwrap());
+    log.produce(
+        &Topic::new("in", codec::null(), codec::string()),
+        &(),
+        &"v".into(),
+        vec![],
+    );
+    let mut host = Host::new(
+        &Stage::stateless("s")
+            .on(&text("in"), |_, _| Ok(()))
+            .build()
+            .unwrap(),
+    );
     host.open(&log).unwrap();
     let error = host.run(&mut log, &["in"]).unwrap_err();
     let failure = error.application().unwrap();
     assert_eq!(failure.kind, FailureKind::Decode);
-    assert_eq!(failure.message, "the key does not decode: null, where the codec expects a value");
+    assert_eq!(
+        failure.message,
+        "the key does not decode: null, where the codec expects a value"
+    );
 }
 
 #[test]
 fn malformed_input_can_be_routed_to_a_sink_of_its_own() {
     let input = Topic::new("in", codec::string(), codec::fallible(codec::u64()));
-    let (out, rejects) = (Topic::new("out", codec::string(), codec::u64()), Topic::new("rejects", codec::string(), codec::bytes()));
-    let stage = Stage::stateless("s").sink(&out).sink(&rejects).on(&input, move |message, outbox| match &message.value {
-        Ok(value) => outbox.send(&out, &message.key, &(value + 1)),
-        Err(malformed) => {
-            let bytes = malformed.bytes.clone().unwrap_or_default();
-            outbox.to(&rejects).header("why", malformed.error.to_string()).send(&message.key, &bytes)
-        }
-    });
+    let (out, rejects) = (
+        Topic::new("out", codec::string(), codec::u64()),
+        Topic::new("rejects", codec::string(), codec::bytes()),
+    );
+    let stage =
+        Stage::stateless("s")
+            .sink(&out)
+            .sink(&rejects)
+            .on(&input, move |message, outbox| match &message.value {
+                Ok(value) => outbox.send(&out, &message.key, &(value + 1)),
+                Err(malformed) => {
+                    let bytes = malformed.bytes.clone().unwrap_or_default();
+                    outbox
+                        .to(&rejects)
+                        .header("why", malformed.error.to_string())
+                        .send(&message.key, &bytes)
+                }
+            });
     let mut log = Log::new(&[("in", 1), ("out", 1), ("rejects", 1)]);
     let raw = Topic::new("in", codec::string(), codec::byte_vec());
     log.produce(&raw, &"k".into(), &7_u64.to_be_bytes().to_vec(), vec![]);
@@ -307,9 +457,15 @@ fn malformed_input_can_be_routed_to_a_sink_of_its_own() {
     let mut host = Host::new(&stage.build().unwrap());
     host.open(&log).unwrap();
     host.run(&mut log, &["in"]).unwrap();
-    assert_eq!(log.of("out")[0].value.as_deref(), Some(&8_u64.to_be_bytes()[..]));
+    assert_eq!(
+        log.of("out")[0].value.as_deref(),
+        Some(&8_u64.to_be_bytes()[..])
+    );
     assert_eq!(log.of("rejects")[0].value.as_deref(), Some(&b"seven"[..]));
-    assert_eq!(support::headers(&log.of("rejects")[0], "why"), ["5 bytes, where the codec expects 8"]);
+    assert_eq!(
+        support::headers(&log.of("rejects")[0], "why"),
+        ["5 bytes, where the codec expects 8"]
+    );
 }
 
 #[test]
@@ -319,19 +475,36 @@ fn a_configuration_that_does_not_fit_the_stage_is_an_error() {
 
     let mut without_input = log.clone();
     without_input.topics.remove("in");
-    assert!(matches!(open(&without_input, 0), TaskError::UnresolvedInput { topic } if &*topic == "in"));
+    assert!(
+        matches!(open(&without_input, 0), TaskError::UnresolvedInput { topic } if &*topic == "in")
+    );
 
-    assert!(matches!(open(&log, 1), TaskError::NoChannel { partition: 1, .. }));
-    assert!(matches!(open(&log, -1), TaskError::NoChannel { partition: -1, .. }));
+    assert!(matches!(
+        open(&log, 1),
+        TaskError::NoChannel { partition: 1, .. }
+    ));
+    assert!(matches!(
+        open(&log, -1),
+        TaskError::NoChannel { partition: -1, .. }
+    ));
 
     let mut empty = log.clone();
     empty.topics.get_mut("out").unwrap().partitions = 0;
-    assert!(matches!(open(&empty, 0), TaskError::NoPartitions { found: 0, .. }));
+    assert!(matches!(
+        open(&empty, 0),
+        TaskError::NoPartitions { found: 0, .. }
+    ));
 
-    let two = Stage::stateless("s").on(&text("in"), |_, _| Ok(())).on(&text("elsewhere"), |_, _| Ok(()));
+    let two = Stage::stateless("s")
+        .on(&text("in"), |_, _| Ok(()))
+        .on(&text("elsewhere"), |_, _| Ok(()));
     let mut one_identity = log.clone();
-    one_identity.topics.insert("elsewhere".into(), log.topics["in"]);
-    let error = Host::new(&two.build().unwrap()).open(&one_identity).unwrap_err();
+    one_identity
+        .topics
+        .insert("elsewhere".into(), log.topics["in"]);
+    let error = Host::new(&two.build().unwrap())
+        .open(&one_identity)
+        .unwrap_err();
     assert!(matches!(error, TaskError::SharedIdentity { id } if id == log.topics["in"].id));
 }
 
@@ -364,13 +537,19 @@ fn calls_out_of_turn_stop_the_task() {
     };
 
     let mut host = opened();
-    assert_eq!(out_of_turn(host.task().fence(&[]).unwrap_err()), "fence while sends of the step were not taken");
+    assert_eq!(
+        out_of_turn(host.task().fence(&[]).unwrap_err()),
+        "fence while sends of the step were not taken"
+    );
     assert!(host.task().take_sends().is_empty());
 
     let mut host = opened();
     assert_eq!(host.task().take_sends().len(), 1);
     let error = host.task().finish_step(&[]).unwrap_err();
-    assert_eq!(out_of_turn(error), "finish_step while rounds of the step remain");
+    assert_eq!(
+        out_of_turn(error),
+        "finish_step while rounds of the step remain"
+    );
 
     let mut host = opened();
     assert_eq!(host.task().take_sends().len(), 1);
@@ -382,12 +561,18 @@ fn calls_out_of_turn_stop_the_task() {
     host.task().take_sends();
     host.task().fence(&[]).unwrap();
     let error = host.task().finish_step(&[]).unwrap_err();
-    assert_eq!(out_of_turn(error), "finish_step while sends of the step were not taken");
+    assert_eq!(
+        out_of_turn(error),
+        "finish_step while sends of the step were not taken"
+    );
 
     let mut host = opened();
     host.task().step_committed();
     let error = host.task().process_next().unwrap_err();
-    assert_eq!(out_of_turn(error), "step_committed while the step takes deliveries");
+    assert_eq!(
+        out_of_turn(error),
+        "step_committed while the step takes deliveries"
+    );
 
     let mut host = opened();
     host.task().take_sends();
@@ -395,16 +580,23 @@ fn calls_out_of_turn_stop_the_task() {
     assert_eq!(host.task().take_sends().len(), 1);
     let _dropped = host.task().finish_step(&[]).unwrap();
     let error = host.task().process_next().unwrap_err();
-    assert_eq!(out_of_turn(error), "process_next while the step is being committed");
+    assert_eq!(
+        out_of_turn(error),
+        "process_next while the step is being committed"
+    );
 }
 
 #[test]
 fn a_failed_store_stops_the_task() {
-    use parsley_stage::core::{MemoryStore, StateStore, StoreError, Visit};
+    use parsley_core::{MemoryStore, StateStore, StoreError, Visit};
     struct Unreadable(Arc<AtomicBool>);
     impl StateStore for Unreadable {
         fn get(&self, _: &[u8]) -> Result<Option<Bytes>, StoreError> {
-            if self.0.load(Ordering::Relaxed) { Err(StoreError::new("the disk is gone")) } else { Ok(None) }
+            if self.0.load(Ordering::Relaxed) {
+                Err(StoreError::new("the disk is gone"))
+            } else {
+                Ok(None)
+            }
         }
         fn put(&mut self, _: &[u8], _: Bytes) -> Result<(), StoreError> {
             unreachable!("tasks do not write")
@@ -412,7 +604,12 @@ fn a_failed_store_stops_the_task() {
         fn delete(&mut self, _: &[u8]) -> Result<(), StoreError> {
             unreachable!("tasks do not write")
         }
-        fn scan(&self, _: &[u8], _: &[u8], _: &mut dyn FnMut(&[u8], &Bytes) -> Visit) -> Result<(), StoreError> {
+        fn scan(
+            &self,
+            _: &[u8],
+            _: &[u8],
+            _: &mut dyn FnMut(&[u8], &Bytes) -> Visit,
+        ) -> Result<(), StoreError> {
             Ok(())
         }
     }
@@ -421,8 +618,14 @@ fn a_failed_store_stops_the_task() {
     let config = parsley_stage::TaskConfig::new("shop", 0, log.topics.clone());
     let fold = Box::new(Unreadable(Arc::clone(&gone)));
     let stage = stage(|_, _| Ok(()));
-    let (mut task, _) =
-        parsley_stage::Task::open(stage, config, &OpenFacts::default(), Box::new(MemoryStore::new()), fold).unwrap();
+    let (mut task, _) = parsley_stage::Task::open(
+        stage,
+        config,
+        &OpenFacts::default(),
+        Box::new(MemoryStore::new()),
+        fold,
+    )
+    .unwrap();
     task.receive(log.of("in")[0].clone()).unwrap();
     gone.store(true, Ordering::Relaxed);
     let error = task.process_next().unwrap_err();

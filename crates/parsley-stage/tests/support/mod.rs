@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use parsley_stage::core::{
-    Channel, Clock, Header, MemoryStore, Offset, OpenFacts, Opened, Record, StateStore,
-    StoreError, TopicId, Visit, wire,
+use parsley_core::{
+    Channel, Clock, Header, MemoryStore, Offset, OpenFacts, Opened, Record, StateStore, StoreError,
+    TopicId, Visit, wire,
 };
 use parsley_stage::{Processed, RawSend, Stage, Task, TaskConfig, TaskError, Topic, TopicInfo};
 
@@ -113,23 +113,23 @@ impl StateStore for Committed {
     }
 }
 
-/// Where a step is given up.
+/// After what a step is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Abort {
-    AfterFeed,
-    AfterLogic,
-    AfterHandingOver,
-    AfterFence,
-    AfterCommitWasAsked,
+pub enum GivenUp {
+    Fed,
+    LogicRun,
+    HandedOver,
+    Fenced,
+    CommitAsked,
 }
 
-impl Abort {
+impl GivenUp {
     pub const ALL: [Self; 5] = [
-        Self::AfterFeed,
-        Self::AfterLogic,
-        Self::AfterHandingOver,
-        Self::AfterFence,
-        Self::AfterCommitWasAsked,
+        Self::Fed,
+        Self::LogicRun,
+        Self::HandedOver,
+        Self::Fenced,
+        Self::CommitAsked,
     ];
 }
 
@@ -185,10 +185,7 @@ impl Host {
         facts.start = self.positions.clone();
         facts.group_has_positions = !self.positions.is_empty();
         facts.ends = log.ends();
-        let stores = (
-            Box::new(self.ordering.clone()),
-            Box::new(self.fold.clone()),
-        );
+        let stores = (Box::new(self.ordering.clone()), Box::new(self.fold.clone()));
         let (task, opened) = Task::open(self.stage.clone(), config, &facts, stores.0, stores.1)?;
         self.fetched = task
             .inputs()
@@ -234,8 +231,8 @@ impl Host {
 
     /// Runs one step over what was fed, and commits it, unless it is to be given up: then the task is gone, and nothing was appended.
     /// Returns the number of deliveries.
-    pub fn step(&mut self, log: &mut Log, abort: Option<Abort>) -> Result<usize, TaskError> {
-        if abort == Some(Abort::AfterFeed) {
+    pub fn step(&mut self, log: &mut Log, abort: Option<GivenUp>) -> Result<usize, TaskError> {
+        if abort == Some(GivenUp::Fed) {
             self.task = None;
             return Ok(0);
         }
@@ -243,22 +240,22 @@ impl Host {
         let mut delivered = Vec::new();
         while let Some(processed) = self.task().process_next()? {
             delivered.push(processed);
-            if abort != Some(Abort::AfterLogic) {
+            if abort != Some(GivenUp::LogicRun) {
                 self.hand_over(log, &mut appended);
             }
         }
         while self.task().has_later_rounds() {
-            if matches!(abort, Some(Abort::AfterLogic | Abort::AfterHandingOver)) {
+            if matches!(abort, Some(GivenUp::LogicRun | GivenUp::HandedOver)) {
                 break;
             }
             let acks = self.acks(&appended);
             self.task().fence(&acks)?;
             self.hand_over(log, &mut appended);
-            if abort == Some(Abort::AfterFence) {
+            if abort == Some(GivenUp::Fenced) {
                 break;
             }
         }
-        if abort.is_some_and(|abort| abort != Abort::AfterCommitWasAsked) {
+        if abort.is_some_and(|abort| abort != GivenUp::CommitAsked) {
             self.task = None;
             return Ok(0);
         }
@@ -280,7 +277,10 @@ impl Host {
     fn hand_over(&mut self, log: &Log, appended: &mut Vec<Record>) {
         for send in self.task().take_sends() {
             let channel = send.channel;
-            let before = appended.iter().filter(|sent| sent.channel == channel).count();
+            let before = appended
+                .iter()
+                .filter(|sent| sent.channel == channel)
+                .count();
             appended.push(record_of(send, log.end(channel) + before as Offset));
         }
     }
@@ -296,7 +296,8 @@ impl Host {
         last.into_iter().collect()
     }
 
-    fn commit(&mut self, acks: &[(Channel, Offset)]) -> Result<(), TaskError> {
+    /// Ends the step and makes it durable.
+    pub fn commit(&mut self, acks: &[(Channel, Offset)]) -> Result<(), TaskError> {
         let step = self.task().finish_step(acks)?;
         self.positions.extend(step.positions);
         self.ordering.0.lock().unwrap().apply(step.ordering);
@@ -319,7 +320,10 @@ fn record_of(send: RawSend, offset: Offset) -> Record {
 
 /// The values of a record's headers of this name.
 pub fn headers(record: &Record, name: &str) -> Vec<Bytes> {
-    let named = record.headers.iter().filter(|header| header.name == name.as_bytes());
+    let named = record
+        .headers
+        .iter()
+        .filter(|header| header.name == name.as_bytes());
     named.filter_map(|header| header.value.clone()).collect()
 }
 
@@ -332,7 +336,10 @@ pub fn clock_of(record: &Record) -> Clock {
 /// The highest offset that a record claims on a channel.
 pub fn claimed_offset(record: &Record, channel: Channel) -> Option<Offset> {
     let clock = clock_of(record);
-    let claim = clock.offsets().iter().find(|claim| claim.channel == channel);
+    let claim = clock
+        .offsets()
+        .iter()
+        .find(|claim| claim.channel == channel);
     claim.map(|claim| claim.offset)
 }
 
