@@ -89,18 +89,17 @@ impl Outbox {
         }
     }
 
-    /// Empties the outbox for a delivery with this timestamp.
+    /// The emissions that follow are those of a delivery with this timestamp.
     pub(crate) fn begin_delivery(&mut self, timestamp_ms: i64) {
         self.timestamp_ms = timestamp_ms;
-        self.emissions.clear();
-        self.failure = None;
     }
 
-    /// What the delivery emitted, or the first failure.
+    /// Takes out what the delivery emitted, or the first failure.
     pub(crate) fn take_emissions(&mut self) -> Result<Vec<Emission>, SendError> {
+        let emissions = std::mem::take(&mut self.emissions);
         match self.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok(std::mem::take(&mut self.emissions)),
+            None => Ok(emissions),
         }
     }
 

@@ -541,6 +541,7 @@ fn calls_out_of_turn_stop_the_task() {
         out_of_turn(host.task().fence(&[]).unwrap_err()),
         "fence while sends of the step were not taken"
     );
+    assert!(!host.task().has_later_rounds());
     assert!(host.task().take_sends().is_empty());
 
     let mut host = opened();

@@ -466,3 +466,29 @@ fn b17_held_records_reach_the_logic_after_a_restart_as_they_came() {
     }
     assert_eq!(log.of("out").len(), 40);
 }
+
+#[test]
+fn records_fed_while_a_step_is_being_committed_belong_to_the_next() {
+    let mut log = Log::new(&[("x", 1), ("out", 1), ("done", 1)]);
+    let x = log.channel("x", 0);
+    log.produce(&text("x"), &"k".into(), &"first".into(), vec![]);
+    let mut host = Host::new(&relay());
+    host.open(&log).unwrap();
+    host.feed(&log, &["x"]).unwrap();
+    let task = host.task();
+    assert_eq!(task.process_next().unwrap().unwrap().offset, 0);
+    task.take_sends();
+    task.fence(&[]).unwrap();
+    task.take_sends();
+    let step = task.finish_step(&[]).unwrap();
+    let second = text("x").record(x, 1, &"k".into(), &"second".into());
+    task.receive(second.unwrap()).unwrap();
+    task.advance(x, 3).unwrap();
+    assert_eq!(step.positions, [(x, 1)]);
+    task.step_committed();
+    assert_eq!(task.process_next().unwrap().unwrap().offset, 1);
+    task.take_sends();
+    task.fence(&[]).unwrap();
+    task.take_sends();
+    assert_eq!(task.finish_step(&[]).unwrap().positions, [(x, 3)]);
+}
