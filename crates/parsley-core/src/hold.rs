@@ -80,3 +80,6 @@ pub enum Wait {
         code: HoldCode,
     },
 }
+
+#[cfg(test)]
+mod tests;

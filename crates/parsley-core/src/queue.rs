@@ -374,3 +374,6 @@ pub(crate) fn corrupt_key(key: &[u8], why: impl std::fmt::Display) -> Refusal {
         format!("state key {:?}: {why}", String::from_utf8_lossy(key)),
     )
 }
+
+#[cfg(test)]
+mod tests;

@@ -198,3 +198,6 @@ impl fmt::Display for Coordinate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -275,3 +275,6 @@ pub(crate) fn compute(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

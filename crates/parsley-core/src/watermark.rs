@@ -82,3 +82,6 @@ impl Evidence {
         self.0.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

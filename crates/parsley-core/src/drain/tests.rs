@@ -111,25 +111,25 @@ impl World {
 
     /// Takes an input in; the channel that it is about.
     fn take(&mut self, input: &Input) -> usize {
-        match input {
-            &Input::Record(on, ref record) => {
+        match *input {
+            Input::Record(on, ref record) => {
                 let received = &mut self.0[on];
                 received.fed_up_to = received.fed_up_to.max(Some(record.offset));
                 received.queue.push_back(record.clone());
                 on
             }
-            &Input::Position(on, next) => {
+            Input::Position(on, next) => {
                 if next > 0 {
                     self.0[on].fed_up_to = self.0[on].fed_up_to.max(Some(next - 1));
                 }
                 on
             }
-            &Input::Watermark(on, watermark) => {
+            Input::Watermark(on, watermark) => {
                 let fed = self.0.iter().map(|received| received.fed_up_to).collect();
                 self.0[on].watermarks.push((fed, watermark));
                 on
             }
-            &Input::Gone(on) => {
+            Input::Gone(on) => {
                 self.0[on].gone = true;
                 on
             }
@@ -511,8 +511,8 @@ impl Feed {
     }
 
     fn input(&mut self, draw: &Draw, world: &World) -> Option<Input> {
-        Some(match draw {
-            &Draw::Record {
+        Some(match *draw {
+            Draw::Record {
                 on,
                 gap,
                 sender: from,
@@ -542,15 +542,15 @@ impl Feed {
                 };
                 Input::Record(on, record)
             }
-            &Draw::Position { on, gap } => {
+            Draw::Position { on, gap } => {
                 if world.0[on].gone {
                     return None;
                 }
                 self.next[on] += gap;
                 Input::Position(on, self.next[on])
             }
-            &Draw::Watermark { on, above } => Input::Watermark(on, (self.next[on] + above).max(1)),
-            &Draw::Gone { on } => {
+            Draw::Watermark { on, above } => Input::Watermark(on, (self.next[on] + above).max(1)),
+            Draw::Gone { on } => {
                 if !world.0[on].queue.is_empty() {
                     return None;
                 }
