@@ -238,6 +238,7 @@ impl Indexed {
             };
             let causes = Causes::of(&head.clock, channel(on));
             self.decisions += 1;
+            assert!(self.decisions < 100_000, "the drain does not end");
             match decide_from(causes, &received, &view, self.met_offsets[on]) {
                 Verdict::Blocked(blocked) => {
                     self.drain.blocked(on, &blocked);
@@ -603,6 +604,7 @@ fn candidates(drain: &Drain) -> Vec<usize> {
     let mut drain = drain.clone();
     let mut found = Vec::new();
     while let Some(on) = drain.next_candidate() {
+        assert!(found.len() < 1000, "a candidate cannot be taken away");
         found.push(on);
         drain.head_changed(on, false);
     }
