@@ -1,10 +1,25 @@
-//! Runs a Parsley application inside one process.
+//! Runs a Parsley application inside one process: a log that behaves as a broker's, and a host that runs the application's tasks on
+//! threads over it.
+//!
+//! [`Host`] is where to begin. [`Log`] is of use without it, to try out how a partition's offsets, markers and retention behave.
+//!
+//! A step of a task is atomic: its sends, the positions it consumed and the state it changed become visible together, or not at all. The
+//! host commits it with one lock on the log held, so sends reach their partitions in the order of their stamps
+//! (`docs/protocol.md`, Send order).
 
+#![forbid(unsafe_code)]
+
+mod host;
 mod log;
 mod time;
 
+pub use host::{
+    Backoff, DeliveryEvent, HoldEvent, Host, HostBuilder, HostError, InputStatus, NamedHold,
+    NamedWait, RefusedTask, Running, StartError, Status, StopError, TaskHolds, TaskState,
+    TaskStatus, Waited,
+};
 pub use log::{
-    Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, ReadError, SendError, TopicConfig,
-    TopicError, Transaction,
+    Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, ReadError,
+    SendError, TopicConfig, TopicError, Transaction,
 };
 pub use time::TimeSource;

@@ -12,9 +12,13 @@ pub struct TimeSource(Arc<dyn Fn() -> i64 + Send + Sync>);
 impl TimeSource {
     /// The system's clock.
     pub fn system() -> Self {
-        Self(Arc::new(|| match SystemTime::now().duration_since(UNIX_EPOCH) {
-            Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            Err(before) => i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis),
+        Self(Arc::new(|| {
+            match SystemTime::now().duration_since(UNIX_EPOCH) {
+                Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+                Err(before) => {
+                    i64::try_from(before.duration().as_millis()).map_or(i64::MIN, |millis| -millis)
+                }
+            }
         }))
     }
 

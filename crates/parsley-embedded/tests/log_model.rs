@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use parsley_core::{Channel, Offset};
-use parsley_embedded::{Log, LogConfig, NewRecord, ReadError, TopicConfig, TopicError, Transaction};
+use parsley_embedded::{
+    Log, LogConfig, NewRecord, ReadError, TopicConfig, TopicError, Transaction,
+};
 use proptest::prelude::*;
 
 const TOPICS: [&str; 2] = ["a", "b"];
@@ -11,16 +13,40 @@ const PARTITIONS: i32 = 2;
 
 #[derive(Clone, Debug)]
 enum Action {
-    Create { topic: usize, offsets_max: Option<u64> },
-    Delete { topic: usize },
-    Send { topic: usize, partition: i32 },
+    Create {
+        topic: usize,
+        offsets_max: Option<u64>,
+    },
+    Delete {
+        topic: usize,
+    },
+    Send {
+        topic: usize,
+        partition: i32,
+    },
     Begin,
-    SendIn { transaction: usize, topic: usize, partition: i32 },
-    Commit { transaction: usize },
-    Abort { transaction: usize },
-    DeleteRecords { topic: usize, partition: i32, before: Offset },
-    Consume { topic: usize },
-    Read { topic: usize },
+    SendIn {
+        transaction: usize,
+        topic: usize,
+        partition: i32,
+    },
+    Commit {
+        transaction: usize,
+    },
+    Abort {
+        transaction: usize,
+    },
+    DeleteRecords {
+        topic: usize,
+        partition: i32,
+        before: Offset,
+    },
+    Consume {
+        topic: usize,
+    },
+    Read {
+        topic: usize,
+    },
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -83,9 +109,12 @@ impl ModelPartition {
     }
 
     fn last_stable(&self, fates: &BTreeMap<u64, Fate>) -> i64 {
-        let undecided =
-            |written: &Written| matches!(written, Written::Record(_, Some(id)) if fates[id] == Fate::Open);
-        let first = self.written.iter().position(undecided).map_or(self.end(), |index| index as i64);
+        let undecided = |written: &Written| matches!(written, Written::Record(_, Some(id)) if fates[id] == Fate::Open);
+        let first = self
+            .written
+            .iter()
+            .position(undecided)
+            .map_or(self.end(), |index| index as i64);
         first.max(self.log_start)
     }
 
@@ -107,14 +136,20 @@ impl Model {
         for topic in self.topics.values_mut() {
             for partition in &mut topic.partitions {
                 if let Some(offsets_max) = topic.offsets_max {
-                    let bound = (partition.end() - offsets_max as i64).min(partition.last_stable(&self.fates));
+                    let bound = (partition.end() - offsets_max as i64)
+                        .min(partition.last_stable(&self.fates));
                     partition.log_start = partition.log_start.max(bound);
                 }
             }
         }
     }
 
-    fn write(&mut self, topic: &str, partition: i32, transaction: Option<u64>) -> Option<(i64, u64)> {
+    fn write(
+        &mut self,
+        topic: &str,
+        partition: i32,
+        transaction: Option<u64>,
+    ) -> Option<(i64, u64)> {
         let partition = &mut self.topics.get_mut(topic)?.partitions[partition as usize];
         let number = self.records;
         self.records += 1;
@@ -161,7 +196,9 @@ impl Run {
     }
 
     fn record(&self, topic: &str, partition: i32) -> NewRecord {
-        NewRecord::to(topic).value(self.model.records.to_be_bytes().to_vec()).partition(partition)
+        NewRecord::to(topic)
+            .value(self.model.records.to_be_bytes().to_vec())
+            .partition(partition)
     }
 
     fn apply(&mut self, action: Action) {
@@ -172,9 +209,15 @@ impl Run {
                 assert_eq!(self.log.delete_topic(TOPICS[topic]).is_ok(), existed);
             }
             Action::Send { topic, partition } => {
-                let sent = self.log.producer().send(self.record(TOPICS[topic], partition));
+                let sent = self
+                    .log
+                    .producer()
+                    .send(self.record(TOPICS[topic], partition));
                 let expected = self.model.write(TOPICS[topic], partition, None);
-                assert_eq!(sent.ok().map(|sent| sent.offset), expected.map(|(offset, _)| offset));
+                assert_eq!(
+                    sent.ok().map(|sent| sent.offset),
+                    expected.map(|(offset, _)| offset)
+                );
                 self.model.retain();
             }
             Action::Begin if self.open.len() < 3 => {
@@ -182,12 +225,19 @@ impl Run {
                 self.model.fates.insert(self.began, Fate::Open);
                 self.began += 1;
             }
-            Action::SendIn { transaction, topic, partition } if transaction < self.open.len() => {
+            Action::SendIn {
+                transaction,
+                topic,
+                partition,
+            } if transaction < self.open.len() => {
                 let record = self.record(TOPICS[topic], partition);
                 let (id, transaction) = &mut self.open[transaction];
                 let sent = transaction.send(record);
                 let expected = self.model.write(TOPICS[topic], partition, Some(*id));
-                assert_eq!(sent.ok().map(|sent| sent.offset), expected.map(|(offset, _)| offset));
+                assert_eq!(
+                    sent.ok().map(|sent| sent.offset),
+                    expected.map(|(offset, _)| offset)
+                );
                 self.model.retain();
             }
             Action::Commit { transaction } if transaction < self.open.len() => {
@@ -200,7 +250,11 @@ impl Run {
                 transaction.abort();
                 self.model.end(id, Fate::Aborted);
             }
-            Action::DeleteRecords { topic, partition, before } => {
+            Action::DeleteRecords {
+                topic,
+                partition,
+                before,
+            } => {
                 self.delete_records(TOPICS[topic], partition, before);
             }
             Action::Consume { topic } => {
@@ -219,35 +273,71 @@ impl Run {
         config.offsets_max = offsets_max;
         let created = self.log.create_topic_with(name, config);
         if self.model.topics.contains_key(name) {
-            assert_eq!(created, Err(TopicError::Exists { topic: name.to_owned() }));
+            assert_eq!(
+                created,
+                Err(TopicError::Exists {
+                    topic: name.to_owned()
+                })
+            );
         } else {
             let partitions = (0..PARTITIONS).map(|_| ModelPartition::default()).collect();
-            self.model.topics.insert(name, ModelTopic { offsets_max, partitions });
+            self.model.topics.insert(
+                name,
+                ModelTopic {
+                    offsets_max,
+                    partitions,
+                },
+            );
         }
     }
 
     fn delete_records(&mut self, name: &str, partition: i32, before: Offset) {
-        let (Some(id), Some(topic)) = (self.log.topic_id(name), self.model.topics.get_mut(name)) else { return };
+        let (Some(id), Some(topic)) = (self.log.topic_id(name), self.model.topics.get_mut(name))
+        else {
+            return;
+        };
         let model = &mut topic.partitions[partition as usize];
         let deleted = self.log.delete_records(id.partition(partition), before);
-        assert_eq!(deleted.is_ok(), (0..=model.end()).contains(&before), "{deleted:?}");
+        assert_eq!(
+            deleted.is_ok(),
+            (0..=model.end()).contains(&before),
+            "{deleted:?}"
+        );
         if deleted.is_ok() {
             model.log_start = model.log_start.max(before);
         }
     }
 
     fn read(&mut self, name: &'static str) {
-        let Some(consumer) = self.consumers.get_mut(name) else { return };
+        let Some(consumer) = self.consumers.get_mut(name) else {
+            return;
+        };
         let before = consumer.positions().clone();
         let found = consumer.read_to_end();
         if self.log.topic_id(name) != Some(consumer.topic_id()) {
-            assert_eq!(found, Err(ReadError::DeletedTopic { topic: name.to_owned() }));
+            assert_eq!(
+                found,
+                Err(ReadError::DeletedTopic {
+                    topic: name.to_owned()
+                })
+            );
             return;
         }
         let topic = &self.model.topics[name];
         if let Err(error) = &found {
-            let ReadError::OutOfRange { channel, position, log_start, .. } = error else { panic!("{error}") };
-            assert_eq!(topic.partitions[channel.partition as usize].log_start, *log_start);
+            let ReadError::OutOfRange {
+                channel,
+                position,
+                log_start,
+                ..
+            } = error
+            else {
+                panic!("{error}")
+            };
+            assert_eq!(
+                topic.partitions[channel.partition as usize].log_start,
+                *log_start
+            );
             assert!(position < log_start);
             assert_eq!(*consumer.positions(), before);
             return;
@@ -255,13 +345,23 @@ impl Run {
         let mut expected = BTreeMap::new();
         for (partition, from) in before {
             let model = &topic.partitions[partition as usize];
-            assert!(from >= model.log_start, "a position below the log start was read");
-            assert_eq!(consumer.positions()[&partition], from.max(model.last_stable(&self.model.fates)));
+            assert!(
+                from >= model.log_start,
+                "a position below the log start was read"
+            );
+            assert_eq!(
+                consumer.positions()[&partition],
+                from.max(model.last_stable(&self.model.fates))
+            );
             expected.insert(partition, model.committed(&self.model.fates, from));
         }
-        let mut read: BTreeMap<i32, Vec<(i64, u64)>> = (0..PARTITIONS).map(|partition| (partition, vec![])).collect();
+        let mut read: BTreeMap<i32, Vec<(i64, u64)>> = (0..PARTITIONS)
+            .map(|partition| (partition, vec![]))
+            .collect();
         for record in found.expect("judged above") {
-            read.entry(record.channel.partition).or_default().push((record.offset, number(&record)));
+            read.entry(record.channel.partition)
+                .or_default()
+                .push((record.offset, number(&record)));
         }
         assert_eq!(read, expected);
     }
@@ -272,9 +372,20 @@ impl Run {
             let id = self.log.topic_id(name).expect("the model has it");
             for (partition, model) in (0..).zip(&topic.partitions) {
                 let channel: Channel = id.partition(partition);
-                assert_eq!(self.log.log_start(channel), Some(model.log_start), "{name}:{partition}");
-                assert_eq!(self.log.high_watermark(channel), Some(model.end()), "{name}:{partition}");
-                assert_eq!(self.log.last_stable_offset(channel), Some(model.last_stable(&self.model.fates)));
+                assert_eq!(
+                    self.log.log_start(channel),
+                    Some(model.log_start),
+                    "{name}:{partition}"
+                );
+                assert_eq!(
+                    self.log.high_watermark(channel),
+                    Some(model.end()),
+                    "{name}:{partition}"
+                );
+                assert_eq!(
+                    self.log.last_stable_offset(channel),
+                    Some(model.last_stable(&self.model.fates))
+                );
             }
         }
     }

@@ -27,12 +27,24 @@ impl Consumer {
     pub(super) fn new(log: Log, name: &str) -> Result<Self, ReadError> {
         let (topic, positions) = {
             let state = log.lock();
-            let unknown = || ReadError::UnknownTopic { topic: name.to_owned() };
+            let unknown = || ReadError::UnknownTopic {
+                topic: name.to_owned(),
+            };
             let topic = state.storage.topic_id(name).ok_or_else(unknown)?;
             let partitions = &state.storage.topic(topic).ok_or_else(unknown)?.partitions;
-            (topic, (0..).zip(partitions.iter().map(|partition| partition.log_start())).collect())
+            (
+                topic,
+                (0..)
+                    .zip(partitions.iter().map(|partition| partition.log_start()))
+                    .collect(),
+            )
         };
-        Ok(Self { log, name: name.to_owned(), topic, positions })
+        Ok(Self {
+            log,
+            name: name.to_owned(),
+            topic,
+            positions,
+        })
     }
 
     /// The topic's name.
@@ -112,8 +124,18 @@ impl Consumer {
 
     fn last_stable_offsets(&self) -> BTreeMap<i32, Offset> {
         let state = self.log.lock();
-        let end = |partition: i32| Some(state.storage.partition(self.topic.partition(partition))?.last_stable_offset());
-        self.positions.keys().filter_map(|&partition| Some((partition, end(partition)?))).collect()
+        let end = |partition: i32| {
+            Some(
+                state
+                    .storage
+                    .partition(self.topic.partition(partition))?
+                    .last_stable_offset(),
+            )
+        };
+        self.positions
+            .keys()
+            .filter_map(|&partition| Some((partition, end(partition)?)))
+            .collect()
     }
 
     /// One batch of every partition, below the given ends. No position moves when one of the partitions cannot be read.
@@ -127,14 +149,21 @@ impl Consumer {
             let fetched = state
                 .storage
                 .partition(channel)
-                .ok_or_else(|| ReadError::DeletedTopic { topic: self.name.clone() })?
+                .ok_or_else(|| ReadError::DeletedTopic {
+                    topic: self.name.clone(),
+                })?
                 .fetch(position, until, BATCH_RECORDS)
-                .map_err(|OutOfRange { log_start, high_watermark }| ReadError::OutOfRange {
-                    channel,
-                    position,
-                    log_start,
-                    high_watermark,
-                })?;
+                .map_err(
+                    |OutOfRange {
+                         log_start,
+                         high_watermark,
+                     }| ReadError::OutOfRange {
+                        channel,
+                        position,
+                        log_start,
+                        high_watermark,
+                    },
+                )?;
             positions.insert(partition, fetched.next);
             records.extend(fetched.records);
         }

@@ -25,7 +25,9 @@ pub enum TopicError {
         channel: Channel,
     },
     /// The name is not one that Kafka would take: 1 to 249 characters out of letters, digits, `.`, `_`, `-`, and not `.` or `..`.
-    #[error("{topic:?} is no name for a topic: 1 to 249 characters out of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'")]
+    #[error(
+        "{topic:?} is no name for a topic: 1 to 249 characters out of a-z, A-Z, 0-9, '.', '_' and '-', and not '.' or '..'"
+    )]
     Name {
         /// The name as given, shortened when it is long.
         topic: String,
@@ -49,7 +51,9 @@ pub enum TopicError {
         found: u64,
     },
     /// Records cannot be deleted up to an offset that was never written.
-    #[error("records of {channel} cannot be deleted below {before}: its offsets are {log_start} to {high_watermark}")]
+    #[error(
+        "records of {channel} cannot be deleted below {before}: its offsets are {log_start} to {high_watermark}"
+    )]
     OutOfRange {
         /// The partition.
         channel: Channel,
@@ -89,7 +93,9 @@ pub enum SendError {
         partitions: i32,
     },
     /// The record is larger than the log takes.
-    #[error("a record of {bytes} bytes for topic {topic} is larger than record_bytes_max, {bytes_max}")]
+    #[error(
+        "a record of {bytes} bytes for topic {topic} is larger than record_bytes_max, {bytes_max}"
+    )]
     TooLarge {
         /// The topic's name.
         topic: String,
@@ -127,7 +133,9 @@ pub enum ReadError {
         partitions: i32,
     },
     /// The position lies below what retention left, or above what was written.
-    #[error("position {position} of {channel} is not between its log start {log_start} and its end {high_watermark}")]
+    #[error(
+        "position {position} of {channel} is not between its log start {log_start} and its end {high_watermark}"
+    )]
     OutOfRange {
         /// The partition.
         channel: Channel,

@@ -56,7 +56,11 @@ pub struct LogConfig {
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { ids: Ids::Random, time: TimeSource::system(), record_bytes_max: 64 << 20 }
+        Self {
+            ids: Ids::Random,
+            time: TimeSource::system(),
+            record_bytes_max: 64 << 20,
+        }
     }
 }
 
@@ -97,7 +101,10 @@ pub struct TopicConfig {
 impl TopicConfig {
     /// A topic that keeps everything.
     pub const fn partitions(partitions: i32) -> Self {
-        Self { partitions, offsets_max: None }
+        Self {
+            partitions,
+            offsets_max: None,
+        }
     }
 
     /// Keeps the newest offsets of each partition alone.
@@ -154,7 +161,9 @@ pub(crate) struct State {
 impl std::fmt::Debug for Log {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let topics: Vec<_> = self.topics().into_keys().collect();
-        f.debug_struct("Log").field("topics", &topics).finish_non_exhaustive()
+        f.debug_struct("Log")
+            .field("topics", &topics)
+            .finish_non_exhaustive()
     }
 }
 
@@ -167,9 +176,15 @@ impl Default for Log {
 impl Log {
     /// An empty log in memory.
     pub fn new(config: LogConfig) -> Self {
-        let shared =
-            Shared { config, state: Mutex::default(), changed: Condvar::default(), progress: Condvar::default() };
-        Self { shared: Arc::new(shared) }
+        let shared = Shared {
+            config,
+            state: Mutex::default(),
+            changed: Condvar::default(),
+            progress: Condvar::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+        }
     }
 
     /// The log's settings.
@@ -191,17 +206,30 @@ impl Log {
     /// # Errors
     ///
     /// When the name is taken or is none, or a number is out of range.
-    pub fn create_topic_with(&self, name: &str, config: TopicConfig) -> Result<TopicId, TopicError> {
+    pub fn create_topic_with(
+        &self,
+        name: &str,
+        config: TopicConfig,
+    ) -> Result<TopicId, TopicError> {
         let topic = || name.to_owned();
         if !is_topic_name(name) {
-            return Err(TopicError::Name { topic: name.chars().take(64).collect() });
+            return Err(TopicError::Name {
+                topic: name.chars().take(64).collect(),
+            });
         }
         if !(1..=PARTITIONS_MAX).contains(&config.partitions) {
             let (found, partitions_max) = (config.partitions, PARTITIONS_MAX);
-            return Err(TopicError::Partitions { topic: topic(), found, partitions_max });
+            return Err(TopicError::Partitions {
+                topic: topic(),
+                found,
+                partitions_max,
+            });
         }
         if config.offsets_max == Some(0) {
-            return Err(TopicError::Retention { topic: topic(), found: 0 });
+            return Err(TopicError::Retention {
+                topic: topic(),
+                found: 0,
+            });
         }
         let mut state = self.lock();
         if state.storage.topic_id(name).is_some() {
@@ -210,11 +238,13 @@ impl Log {
         let id = match self.shared.config.ids {
             Ids::Random => TopicId::from_uuid(Uuid::new_v4()),
             // A topic's name has no '/', so no two topics give one text.
-            Ids::Seeded(seed) => {
-                TopicId(Id::of_name(format!("{seed}/{name}/{}", state.storage.incarnations(name)).as_bytes()))
-            }
+            Ids::Seeded(seed) => TopicId(Id::of_name(
+                format!("{seed}/{name}/{}", state.storage.incarnations(name)).as_bytes(),
+            )),
         };
-        state.storage.create_topic(id, name, config.partitions, config.offsets_max);
+        state
+            .storage
+            .create_topic(id, name, config.partitions, config.offsets_max);
         self.wake(&mut state);
         Ok(id)
     }
@@ -227,7 +257,9 @@ impl Log {
     pub fn delete_topic(&self, name: &str) -> Result<(), TopicError> {
         let mut state = self.lock();
         if state.storage.delete_topic(name).is_none() {
-            return Err(TopicError::Unknown { topic: name.to_owned() });
+            return Err(TopicError::Unknown {
+                topic: name.to_owned(),
+            });
         }
         state.deletions += 1;
         self.wake(&mut state);
@@ -241,10 +273,23 @@ impl Log {
     /// When there is no such partition, or the offset is negative or above the high watermark.
     pub fn delete_records(&self, channel: Channel, before: Offset) -> Result<(), TopicError> {
         let mut state = self.lock();
-        let partition = state.storage.partition_mut(channel).ok_or(TopicError::UnknownPartition { channel })?;
-        let moved = partition.delete_records(before).map_err(|OutOfRange { log_start, high_watermark }| {
-            TopicError::OutOfRange { channel, before, log_start, high_watermark }
-        })?;
+        let partition = state
+            .storage
+            .partition_mut(channel)
+            .ok_or(TopicError::UnknownPartition { channel })?;
+        let moved = partition.delete_records(before).map_err(
+            |OutOfRange {
+                 log_start,
+                 high_watermark,
+             }| {
+                TopicError::OutOfRange {
+                    channel,
+                    before,
+                    log_start,
+                    high_watermark,
+                }
+            },
+        )?;
         if moved {
             state.deletions += 1;
             self.wake(&mut state);
@@ -254,7 +299,11 @@ impl Log {
 
     /// The topics there are, by name.
     pub fn topics(&self) -> BTreeMap<String, TopicId> {
-        self.lock().storage.topic_names().map(|(name, id)| (name.to_string(), id)).collect()
+        self.lock()
+            .storage
+            .topic_names()
+            .map(|(name, id)| (name.to_string(), id))
+            .collect()
     }
 
     /// The identity that a name has now.
@@ -264,38 +313,68 @@ impl Log {
 
     /// How many partitions a topic has; `None` when it does not exist.
     pub fn partition_count(&self, topic: TopicId) -> Option<i32> {
-        self.lock().storage.topic(topic).map(storage::TopicLog::partition_count)
+        self.lock()
+            .storage
+            .topic(topic)
+            .map(storage::TopicLog::partition_count)
     }
 
     /// The lowest offset that a partition still has; `None` when it does not exist.
     pub fn log_start(&self, channel: Channel) -> Option<Offset> {
-        self.lock().storage.partition(channel).map(|partition| partition.log_start())
+        self.lock()
+            .storage
+            .partition(channel)
+            .map(|partition| partition.log_start())
     }
 
     /// One past the last offset written to a partition, committed or not; `None` when it does not exist.
     pub fn high_watermark(&self, channel: Channel) -> Option<Offset> {
-        self.lock().storage.partition(channel).map(|partition| partition.high_watermark())
+        self.lock()
+            .storage
+            .partition(channel)
+            .map(|partition| partition.high_watermark())
     }
 
     /// Where a read-committed reader of a partition has to stop: at its oldest open transaction, or at the high watermark. `None` when
     /// the partition does not exist.
     pub fn last_stable_offset(&self, channel: Channel) -> Option<Offset> {
-        self.lock().storage.partition(channel).map(|partition| partition.last_stable_offset())
+        self.lock()
+            .storage
+            .partition(channel)
+            .map(|partition| partition.last_stable_offset())
     }
 
     /// The positions that a consumer group has committed. The group of a stage is `<application>-<stage>`.
     pub fn committed_positions(&self, group: &str) -> BTreeMap<Channel, Offset> {
-        self.lock().storage.group(group).map(|group| group.positions.clone()).unwrap_or_default()
+        self.lock()
+            .storage
+            .group(group)
+            .map(|group| group.positions.clone())
+            .unwrap_or_default()
     }
 
     /// A copy of the committed ordering state of a group's task (`docs/protocol.md`, State); `None` if it never committed a step.
     pub fn ordering_state(&self, group: &str, partition: i32) -> Option<MemoryStore> {
-        Some(self.lock().storage.group(group)?.known_task(partition)?.ordering.snapshot())
+        Some(
+            self.lock()
+                .storage
+                .group(group)?
+                .known_task(partition)?
+                .ordering
+                .snapshot(),
+        )
     }
 
     /// A copy of the committed fold state of a group's task (`docs/protocol.md`, State); `None` if it never committed a step.
     pub fn fold_state(&self, group: &str, partition: i32) -> Option<MemoryStore> {
-        Some(self.lock().storage.group(group)?.known_task(partition)?.fold.snapshot())
+        Some(
+            self.lock()
+                .storage
+                .group(group)?
+                .known_task(partition)?
+                .fold
+                .snapshot(),
+        )
     }
 
     /// A producer.
@@ -331,24 +410,50 @@ impl Log {
         self.wake(&mut state);
     }
 
-    fn append(&self, record: NewRecord, transaction: Option<TransactionId>) -> Result<Appended, SendError> {
+    fn append(
+        &self,
+        record: NewRecord,
+        transaction: Option<TransactionId>,
+    ) -> Result<Appended, SendError> {
         let mut state = self.lock();
-        let NewRecord { topic, partition, timestamp_ms, key, value, headers } = record;
+        let NewRecord {
+            topic,
+            partition,
+            timestamp_ms,
+            key,
+            value,
+            headers,
+        } = record;
         let Some((id, partitions)) = state.storage.topic_id(&topic).and_then(|id| {
             let partitions = state.storage.topic(id)?.partition_count();
             Some((id, partitions))
         }) else {
             return Err(SendError::UnknownTopic { topic });
         };
-        let partition = partition.unwrap_or_else(|| parsley_stage::partition_of(key.as_deref(), partitions));
+        let partition = partition
+            .unwrap_or_else(|| parsley_stage::partition::partition_of(key.as_deref(), partitions));
         if !(0..partitions).contains(&partition) {
-            return Err(SendError::UnknownPartition { topic, found: partition, partitions });
+            return Err(SendError::UnknownPartition {
+                topic,
+                found: partition,
+                partitions,
+            });
         }
         let channel = id.partition(partition);
         let timestamp_ms = timestamp_ms.unwrap_or_else(|| self.shared.config.time.now_ms());
-        let record = Record { channel, offset: 0, timestamp_ms, key, value, headers };
+        let record = Record {
+            channel,
+            offset: 0,
+            timestamp_ms,
+            key,
+            value,
+            headers,
+        };
         self.check_size(&topic, &record)?;
-        let log = state.storage.partition_mut(channel).expect("the partition is below the topic's count");
+        let log = state
+            .storage
+            .partition_mut(channel)
+            .expect("the partition is below the topic's count");
         let offset = log.append(record, transaction);
         let trimmed = state.storage.retain_newest(channel);
         if trimmed {
@@ -361,14 +466,21 @@ impl Log {
     }
 
     fn check_size(&self, topic: &str, record: &Record) -> Result<(), SendError> {
-        let header_bytes = |header: &Header| header.name.len() + header.value.as_ref().map_or(0, |value| value.len());
-        let field_bytes = |field: &Option<bytes::Bytes>| field.as_ref().map_or(0, |field| field.len());
+        let header_bytes = |header: &Header| {
+            header.name.len() + header.value.as_ref().map_or(0, |value| value.len())
+        };
+        let field_bytes =
+            |field: &Option<bytes::Bytes>| field.as_ref().map_or(0, |field| field.len());
         let bytes = field_bytes(&record.key)
             + field_bytes(&record.value)
             + record.headers.iter().map(header_bytes).sum::<usize>();
         let bytes_max = self.shared.config.record_bytes_max;
         if bytes > bytes_max {
-            return Err(SendError::TooLarge { topic: topic.to_owned(), bytes, bytes_max });
+            return Err(SendError::TooLarge {
+                topic: topic.to_owned(),
+                bytes,
+                bytes_max,
+            });
         }
         Ok(())
     }
@@ -376,7 +488,10 @@ impl Log {
     /// The log's state. Nothing under this lock runs foreign code, and each change checks before it writes, so the state is whole even
     /// when a holder panicked.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn version(&self) -> u64 {
@@ -420,16 +535,28 @@ impl Log {
 
     /// A bounded wait that begins now. A bound too far for the clock is none.
     pub(crate) fn waiting(&self, bound: Duration) -> Waiting {
-        Waiting { log: self.clone(), until: Instant::now().checked_add(bound) }
+        Waiting {
+            log: self.clone(),
+            until: Instant::now().checked_add(bound),
+        }
     }
 }
 
-fn wait<'a>(condition: &Condvar, state: MutexGuard<'a, State>, until: Option<Instant>) -> MutexGuard<'a, State> {
+fn wait<'a>(
+    condition: &Condvar,
+    state: MutexGuard<'a, State>,
+    until: Option<Instant>,
+) -> MutexGuard<'a, State> {
     match until {
-        None => condition.wait(state).unwrap_or_else(PoisonError::into_inner),
+        None => condition
+            .wait(state)
+            .unwrap_or_else(PoisonError::into_inner),
         Some(until) => {
             let left = until.saturating_duration_since(Instant::now());
-            condition.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+            condition
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0
         }
     }
 }
@@ -458,17 +585,6 @@ impl State {
     fn next_transaction(&mut self) -> TransactionId {
         self.transactions += 1;
         TransactionId(self.transactions)
-    }
-
-    /// What a read-committed reader finds at a position; `None` when the partition does not exist any more.
-    pub(crate) fn fetch(
-        &self,
-        channel: Channel,
-        from: Offset,
-        until: Option<Offset>,
-        records_max: usize,
-    ) -> Option<Result<Fetched, OutOfRange>> {
-        Some(self.storage.partition(channel)?.fetch(from, until, records_max))
     }
 }
 

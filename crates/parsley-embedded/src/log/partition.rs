@@ -74,23 +74,39 @@ impl PartitionLog {
     }
 
     /// Appends a record, within a transaction if one is given, and returns where it stands. The record's own offset is set to that.
-    pub(crate) fn append(&mut self, mut record: Record, transaction: Option<TransactionId>) -> Offset {
+    pub(crate) fn append(
+        &mut self,
+        mut record: Record,
+        transaction: Option<TransactionId>,
+    ) -> Offset {
         let offset = self.high_watermark();
         record.offset = offset;
         self.entries.push_back(Entry::Record(record));
         if let Some(id) = transaction {
-            self.open.entry(id).or_insert(Open { first: offset, offsets: Vec::new() }).offsets.push(offset);
+            self.open
+                .entry(id)
+                .or_insert(Open {
+                    first: offset,
+                    offsets: Vec::new(),
+                })
+                .offsets
+                .push(offset);
         }
         offset
     }
 
     /// Ends a transaction with a marker, if it wrote here.
     pub(crate) fn end_transaction(&mut self, id: TransactionId, outcome: Outcome) {
-        let Some(open) = self.open.remove(&id) else { return };
+        let Some(open) = self.open.remove(&id) else {
+            return;
+        };
         if outcome == Outcome::Aborted {
             for offset in open.offsets {
                 // Retention may have removed the head of an open transaction.
-                if let Some(entry) = self.index_of(offset).and_then(|index| self.entries.get_mut(index)) {
+                if let Some(entry) = self
+                    .index_of(offset)
+                    .and_then(|index| self.entries.get_mut(index))
+                {
                     *entry = Entry::Aborted;
                 }
             }
@@ -106,12 +122,25 @@ impl PartitionLog {
         records_max: usize,
     ) -> Result<Fetched, OutOfRange> {
         if from < self.log_start || from > self.high_watermark() {
-            return Err(OutOfRange { log_start: self.log_start, high_watermark: self.high_watermark() });
+            return Err(OutOfRange {
+                log_start: self.log_start,
+                high_watermark: self.high_watermark(),
+            });
         }
-        let end = until.map_or(self.last_stable_offset(), |until| until.min(self.last_stable_offset()));
-        let mut fetched = Fetched { records: Vec::new(), next: from };
+        let end = until.map_or(self.last_stable_offset(), |until| {
+            until.min(self.last_stable_offset())
+        });
+        let mut fetched = Fetched {
+            records: Vec::new(),
+            next: from,
+        };
         while fetched.next < end {
-            let Some(entry) = self.index_of(fetched.next).and_then(|index| self.entries.get(index)) else { break };
+            let Some(entry) = self
+                .index_of(fetched.next)
+                .and_then(|index| self.entries.get(index))
+            else {
+                break;
+            };
             if let Entry::Record(record) = entry {
                 if fetched.records.len() == records_max {
                     break;
@@ -123,18 +152,13 @@ impl PartitionLog {
         Ok(fetched)
     }
 
-    /// The committed record at an offset, if there is one.
-    pub(crate) fn record(&self, offset: Offset) -> Option<&Record> {
-        match self.entries.get(self.index_of(offset)?)? {
-            Entry::Record(record) if offset < self.last_stable_offset() => Some(record),
-            _ => None,
-        }
-    }
-
     /// Removes everything below an offset. Returns whether the log start moved.
     pub(crate) fn delete_records(&mut self, before: Offset) -> Result<bool, OutOfRange> {
         if before < 0 || before > self.high_watermark() {
-            return Err(OutOfRange { log_start: self.log_start, high_watermark: self.high_watermark() });
+            return Err(OutOfRange {
+                log_start: self.log_start,
+                high_watermark: self.high_watermark(),
+            });
         }
         let moved = before > self.log_start;
         while self.log_start < before {

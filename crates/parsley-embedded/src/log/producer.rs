@@ -28,7 +28,14 @@ pub struct NewRecord {
 impl NewRecord {
     /// A record for a topic, with null key and null value.
     pub fn to(topic: impl Into<String>) -> Self {
-        Self { topic: topic.into(), partition: None, timestamp_ms: None, key: None, value: None, headers: Vec::new() }
+        Self {
+            topic: topic.into(),
+            partition: None,
+            timestamp_ms: None,
+            key: None,
+            value: None,
+            headers: Vec::new(),
+        }
     }
 
     /// Sets the key. It chooses the partition, unless one is named.
@@ -127,7 +134,12 @@ impl Producer {
     /// Begins a transaction. Any number may be open at once, also on the same partitions.
     pub fn begin(&self) -> Transaction {
         let id = self.log.begin_transaction();
-        Transaction { log: self.log.clone(), id, touched: BTreeSet::new(), open: true }
+        Transaction {
+            log: self.log.clone(),
+            id,
+            touched: BTreeSet::new(),
+            open: true,
+        }
     }
 }
 

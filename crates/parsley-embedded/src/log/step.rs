@@ -19,8 +19,18 @@ pub(crate) struct StepWriter<'a> {
 }
 
 impl<'a> StepWriter<'a> {
-    pub(super) fn new(log: &'a Log, state: MutexGuard<'a, State>, transaction: TransactionId) -> Self {
-        Self { log, state, transaction, touched: BTreeSet::new(), ended: false }
+    pub(super) fn new(
+        log: &'a Log,
+        state: MutexGuard<'a, State>,
+        transaction: TransactionId,
+    ) -> Self {
+        Self {
+            log,
+            state,
+            transaction,
+            touched: BTreeSet::new(),
+            ended: false,
+        }
     }
 
     /// Appends the sends of a round, in their order, and acknowledges them: where the last one on each channel stands.
@@ -28,14 +38,26 @@ impl<'a> StepWriter<'a> {
     /// # Errors
     ///
     /// When a sink has been deleted or a record is too large. What came before it stays appended, for the step to abort.
-    pub(crate) fn append(&mut self, sends: Vec<Record>) -> Result<Vec<(Channel, Offset)>, SendError> {
+    pub(crate) fn append(
+        &mut self,
+        sends: Vec<Record>,
+    ) -> Result<Vec<(Channel, Offset)>, SendError> {
         let mut acknowledged = BTreeMap::new();
         for record in sends {
             let channel = record.channel;
             let topic = channel.topic;
-            let name = &self.state.storage.topic(topic).ok_or(SendError::DeletedTopic { topic })?.name;
+            let name = &self
+                .state
+                .storage
+                .topic(topic)
+                .ok_or(SendError::DeletedTopic { topic })?
+                .name;
             self.log.check_size(name, &record)?;
-            let partition = self.state.storage.partition_mut(channel).ok_or(SendError::DeletedTopic { topic })?;
+            let partition = self
+                .state
+                .storage
+                .partition_mut(channel)
+                .ok_or(SendError::DeletedTopic { topic })?;
             acknowledged.insert(channel, partition.append(record, Some(self.transaction)));
             self.touched.insert(channel);
         }
@@ -51,7 +73,9 @@ impl<'a> StepWriter<'a> {
         ordering: Changes,
         fold: Changes,
     ) {
-        self.state.storage.commit_task(group, partition, positions, ordering, fold);
+        self.state
+            .storage
+            .commit_task(group, partition, positions, ordering, fold);
         self.end(Outcome::Committed);
     }
 
@@ -59,7 +83,11 @@ impl<'a> StepWriter<'a> {
         if std::mem::replace(&mut self.ended, true) || self.touched.is_empty() {
             return;
         }
-        if self.state.storage.end_transaction(self.transaction, &self.touched, outcome) {
+        if self
+            .state
+            .storage
+            .end_transaction(self.transaction, &self.touched, outcome)
+        {
             self.state.deletions += 1;
         }
         self.log.wake(&mut self.state);

@@ -23,7 +23,8 @@ pub(crate) struct TopicLog {
 impl TopicLog {
     /// How many partitions there are. Creation bounds it.
     pub(crate) fn partition_count(&self) -> i32 {
-        i32::try_from(self.partitions.len()).expect("a topic is created with a partition count that is an i32")
+        i32::try_from(self.partitions.len())
+            .expect("a topic is created with a partition count that is an i32")
     }
 }
 
@@ -66,11 +67,17 @@ impl Storage {
     }
 
     pub(crate) fn partition(&self, channel: Channel) -> Option<&PartitionLog> {
-        self.topics.get(&channel.topic)?.partitions.get(usize::try_from(channel.partition).ok()?)
+        self.topics
+            .get(&channel.topic)?
+            .partitions
+            .get(usize::try_from(channel.partition).ok()?)
     }
 
     pub(crate) fn partition_mut(&mut self, channel: Channel) -> Option<&mut PartitionLog> {
-        self.topics.get_mut(&channel.topic)?.partitions.get_mut(usize::try_from(channel.partition).ok()?)
+        self.topics
+            .get_mut(&channel.topic)?
+            .partitions
+            .get_mut(usize::try_from(channel.partition).ok()?)
     }
 
     /// How many topics of this name there have been so far.
@@ -78,10 +85,23 @@ impl Storage {
         self.incarnations.get(name).copied().unwrap_or(0)
     }
 
-    pub(crate) fn create_topic(&mut self, id: TopicId, name: &str, partitions: i32, offsets_max: Option<u64>) {
+    pub(crate) fn create_topic(
+        &mut self,
+        id: TopicId,
+        name: &str,
+        partitions: i32,
+        offsets_max: Option<u64>,
+    ) {
         let name: Arc<str> = name.into();
         let partitions = (0..partitions).map(|_| PartitionLog::default()).collect();
-        self.topics.insert(id, TopicLog { name: Arc::clone(&name), offsets_max, partitions });
+        self.topics.insert(
+            id,
+            TopicLog {
+                name: Arc::clone(&name),
+                offsets_max,
+                partitions,
+            },
+        );
         *self.incarnations.entry(Arc::clone(&name)).or_insert(0) += 1;
         self.names.insert(name, id);
     }
@@ -113,8 +133,15 @@ impl Storage {
 
     /// Applies a topic's size retention to one of its partitions. Returns whether its log start moved.
     pub(crate) fn retain_newest(&mut self, channel: Channel) -> bool {
-        let Some(offsets_max) = self.topics.get(&channel.topic).and_then(|topic| topic.offsets_max) else { return false };
-        self.partition_mut(channel).is_some_and(|partition| partition.keep_newest(offsets_max))
+        let Some(offsets_max) = self
+            .topics
+            .get(&channel.topic)
+            .and_then(|topic| topic.offsets_max)
+        else {
+            return false;
+        };
+        self.partition_mut(channel)
+            .is_some_and(|partition| partition.keep_newest(offsets_max))
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {

@@ -6,8 +6,26 @@ use parsley_core::{Changes, StateStore};
 
 use super::*;
 
+fn fetch(
+    log: &Log,
+    channel: Channel,
+    from: Offset,
+    until: Option<Offset>,
+    records_max: usize,
+) -> Result<Fetched, OutOfRange> {
+    log.lock()
+        .storage
+        .partition(channel)
+        .expect("the partition exists")
+        .fetch(from, until, records_max)
+}
+
 fn log() -> Log {
-    Log::new(LogConfig::default().ids(Ids::Seeded(7)).time(TimeSource::from_fn(|| 1_000)))
+    Log::new(
+        LogConfig::default()
+            .ids(Ids::Seeded(7))
+            .time(TimeSource::from_fn(|| 1_000)),
+    )
 }
 
 fn to(topic: &str, value: &'static str) -> NewRecord {
@@ -16,13 +34,24 @@ fn to(topic: &str, value: &'static str) -> NewRecord {
 
 /// What a reader sees from a position on: values with their offsets, and where it stands afterwards.
 fn read(log: &Log, channel: Channel, from: Offset) -> (Vec<(Offset, String)>, Offset) {
-    let fetched = log.lock().fetch(channel, from, None, usize::MAX).expect("exists").expect("in range");
-    let text = |value: Option<Bytes>| String::from_utf8(value.expect("a value").to_vec()).expect("text");
-    (fetched.records.into_iter().map(|record| (record.offset, text(record.value))).collect(), fetched.next)
+    let fetched = fetch(log, channel, from, None, usize::MAX).expect("in range");
+    let text =
+        |value: Option<Bytes>| String::from_utf8(value.expect("a value").to_vec()).expect("text");
+    (
+        fetched
+            .records
+            .into_iter()
+            .map(|record| (record.offset, text(record.value)))
+            .collect(),
+        fetched.next,
+    )
 }
 
 fn seen(records: &[(Offset, &str)]) -> Vec<(Offset, String)> {
-    records.iter().map(|(offset, value)| (*offset, (*value).to_owned())).collect()
+    records
+        .iter()
+        .map(|(offset, value)| (*offset, (*value).to_owned()))
+        .collect()
 }
 
 #[test]
@@ -30,7 +59,10 @@ fn a_commit_marker_takes_an_offset_that_readers_pass() {
     let log = log();
     let channel = log.create_topic("t", 1).unwrap().partition(0);
     let mut transaction = log.producer().begin();
-    assert_eq!(transaction.send(to("t", "a")).unwrap(), Appended { channel, offset: 0 });
+    assert_eq!(
+        transaction.send(to("t", "a")).unwrap(),
+        Appended { channel, offset: 0 }
+    );
     assert_eq!(transaction.send(to("t", "b")).unwrap().offset, 1);
     transaction.commit();
     assert_eq!(log.high_watermark(channel), Some(3));
@@ -68,10 +100,13 @@ fn a_limited_fetch_stops_behind_what_follows_its_last_record() {
     transaction.send(to("t", "a")).unwrap();
     transaction.commit();
     log.producer().send(to("t", "b")).unwrap();
-    let state = log.lock();
-    let first = state.fetch(channel, 0, None, 1).unwrap().unwrap();
-    assert_eq!((first.records.len(), first.next), (1, 2), "past the marker, before the next record");
-    let bounded = state.fetch(channel, 0, Some(1), 9).unwrap().unwrap();
+    let first = fetch(&log, channel, 0, None, 1).unwrap();
+    assert_eq!(
+        (first.records.len(), first.next),
+        (1, 2),
+        "past the marker, before the next record"
+    );
+    let bounded = fetch(&log, channel, 0, Some(1), 9).unwrap();
     assert_eq!((bounded.records.len(), bounded.next), (1, 1));
 }
 
@@ -87,13 +122,19 @@ fn readers_stop_at_the_oldest_open_transaction() {
     second.send(to("t", "c")).unwrap(); // 2
     producer.send(to("t", "d")).unwrap(); // 3
     first.send(to("t", "e")).unwrap(); // 4
-    assert_eq!((log.last_stable_offset(channel), log.high_watermark(channel)), (Some(1), Some(5)));
+    assert_eq!(
+        (log.last_stable_offset(channel), log.high_watermark(channel)),
+        (Some(1), Some(5))
+    );
     assert_eq!(read(&log, channel, 0), (seen(&[(0, "a")]), 1));
     first.commit(); // marker 5
     assert_eq!(log.last_stable_offset(channel), Some(2));
     assert_eq!(read(&log, channel, 0), (seen(&[(0, "a"), (1, "b")]), 2));
     second.abort(); // marker 6
-    assert_eq!(read(&log, channel, 0), (seen(&[(0, "a"), (1, "b"), (3, "d"), (4, "e")]), 7));
+    assert_eq!(
+        read(&log, channel, 0),
+        (seen(&[(0, "a"), (1, "b"), (3, "d"), (4, "e")]), 7)
+    );
 }
 
 #[test]
@@ -104,7 +145,9 @@ fn a_transaction_ends_on_every_partition_it_wrote_to_and_on_no_other() {
     transaction.send(to("t", "a").partition(0)).unwrap();
     transaction.send(to("t", "b").partition(2)).unwrap();
     drop(transaction);
-    let ends: Vec<_> = (0..3).map(|partition| log.high_watermark(topic.partition(partition)).unwrap()).collect();
+    let ends: Vec<_> = (0..3)
+        .map(|partition| log.high_watermark(topic.partition(partition)).unwrap())
+        .collect();
     assert_eq!(ends, [2, 0, 2], "dropped is aborted");
     assert_eq!(read(&log, topic.partition(2), 0), (vec![], 2));
 }
@@ -118,15 +161,26 @@ fn a_deletion_of_records_moves_the_log_start_and_nothing_else() {
     }
     log.delete_records(channel, 2).unwrap();
     log.delete_records(channel, 1).unwrap();
-    assert_eq!((log.log_start(channel), log.high_watermark(channel)), (Some(2), Some(3)));
+    assert_eq!(
+        (log.log_start(channel), log.high_watermark(channel)),
+        (Some(2), Some(3))
+    );
     assert_eq!(read(&log, channel, 2), (seen(&[(2, "c")]), 3));
-    let out_of_range = OutOfRange { log_start: 2, high_watermark: 3 };
-    assert_eq!(log.lock().fetch(channel, 1, None, 9), Some(Err(out_of_range)));
-    assert_eq!(log.lock().fetch(channel, 4, None, 9), Some(Err(out_of_range)));
+    let out_of_range = OutOfRange {
+        log_start: 2,
+        high_watermark: 3,
+    };
+    assert_eq!(fetch(&log, channel, 1, None, 9), Err(out_of_range));
+    assert_eq!(fetch(&log, channel, 4, None, 9), Err(out_of_range));
     for before in [-1, 4] {
         assert_eq!(
             log.delete_records(channel, before),
-            Err(TopicError::OutOfRange { channel, before, log_start: 2, high_watermark: 3 })
+            Err(TopicError::OutOfRange {
+                channel,
+                before,
+                log_start: 2,
+                high_watermark: 3
+            })
         );
     }
     log.delete_records(channel, 3).unwrap();
@@ -149,7 +203,10 @@ fn a_deletion_reaches_into_an_open_transaction() {
 #[test]
 fn size_retention_keeps_the_newest_offsets_and_what_is_undecided() {
     let log = log();
-    let channel = log.create_topic_with("t", TopicConfig::partitions(1).offsets_max(2)).unwrap().partition(0);
+    let channel = log
+        .create_topic_with("t", TopicConfig::partitions(1).offsets_max(2))
+        .unwrap()
+        .partition(0);
     let producer = log.producer();
     for value in ["a", "b", "c"] {
         producer.send(to("t", value)).unwrap();
@@ -161,9 +218,16 @@ fn size_retention_keeps_the_newest_offsets_and_what_is_undecided() {
     for value in ["e", "f"] {
         producer.send(to("t", value)).unwrap();
     }
-    assert_eq!(log.log_start(channel), Some(3), "the open transaction's record is kept");
+    assert_eq!(
+        log.log_start(channel),
+        Some(3),
+        "the open transaction's record is kept"
+    );
     transaction.commit();
-    assert_eq!((log.log_start(channel), log.high_watermark(channel)), (Some(5), Some(7)));
+    assert_eq!(
+        (log.log_start(channel), log.high_watermark(channel)),
+        (Some(5), Some(7))
+    );
 }
 
 #[test]
@@ -175,20 +239,37 @@ fn a_topic_created_again_is_another_topic() {
     transaction.send(to("t", "b")).unwrap();
     let mut old = log.consumer("t").unwrap();
     log.delete_topic("t").unwrap();
-    assert_eq!(log.delete_topic("t"), Err(TopicError::Unknown { topic: "t".into() }));
+    assert_eq!(
+        log.delete_topic("t"),
+        Err(TopicError::Unknown { topic: "t".into() })
+    );
     let second = log.create_topic("t", 2).unwrap();
     assert_ne!(first, second);
     assert_eq!(log.high_watermark(first.partition(0)), None);
     transaction.commit();
-    assert_eq!(log.high_watermark(second.partition(0)), Some(0), "the old transaction ends with the old topic");
-    assert_eq!(old.poll_now(), Err(ReadError::DeletedTopic { topic: "t".into() }));
+    assert_eq!(
+        log.high_watermark(second.partition(0)),
+        Some(0),
+        "the old transaction ends with the old topic"
+    );
+    assert_eq!(
+        old.poll_now(),
+        Err(ReadError::DeletedTopic { topic: "t".into() })
+    );
     assert_eq!(log.consumer("t").unwrap().poll_now(), Ok(vec![]));
 
     let same = self::log();
-    assert_eq!(same.create_topic("t", 1).unwrap(), first, "seeded identities repeat");
+    assert_eq!(
+        same.create_topic("t", 1).unwrap(),
+        first,
+        "seeded identities repeat"
+    );
     let other = Log::new(LogConfig::default().ids(Ids::Seeded(8)));
     assert_ne!(other.create_topic("t", 1).unwrap(), first);
-    let random = (Log::default().create_topic("t", 1).unwrap(), Log::default().create_topic("t", 1).unwrap());
+    let random = (
+        Log::default().create_topic("t", 1).unwrap(),
+        Log::default().create_topic("t", 1).unwrap(),
+    );
     assert_ne!(random.0, random.1);
 }
 
@@ -196,31 +277,59 @@ fn a_topic_created_again_is_another_topic() {
 fn names_and_sizes_that_are_none_are_refused() {
     let log = log();
     for name in ["", ".", "..", "a b", "a/b", "größe", &"n".repeat(250)] {
-        assert!(matches!(log.create_topic(name, 1), Err(TopicError::Name { .. })), "{name}");
+        assert!(
+            matches!(log.create_topic(name, 1), Err(TopicError::Name { .. })),
+            "{name}"
+        );
     }
     log.create_topic(&"n".repeat(249), 1).unwrap();
     for partitions in [i32::MIN, 0, PARTITIONS_MAX + 1, i32::MAX] {
-        assert!(matches!(log.create_topic("t", partitions), Err(TopicError::Partitions { found, .. }) if found == partitions));
+        assert!(
+            matches!(log.create_topic("t", partitions), Err(TopicError::Partitions { found, .. }) if found == partitions)
+        );
     }
     assert_eq!(
         log.create_topic_with("t", TopicConfig::partitions(1).offsets_max(0)),
-        Err(TopicError::Retention { topic: "t".into(), found: 0 })
+        Err(TopicError::Retention {
+            topic: "t".into(),
+            found: 0
+        })
     );
     log.create_topic("t", 1).unwrap();
-    assert_eq!(log.create_topic("t", 1), Err(TopicError::Exists { topic: "t".into() }));
-    assert_eq!(log.consumer("u").unwrap_err(), ReadError::UnknownTopic { topic: "u".into() });
-    assert_eq!(log.producer().send(to("u", "")), Err(SendError::UnknownTopic { topic: "u".into() }));
+    assert_eq!(
+        log.create_topic("t", 1),
+        Err(TopicError::Exists { topic: "t".into() })
+    );
+    assert_eq!(
+        log.consumer("u").unwrap_err(),
+        ReadError::UnknownTopic { topic: "u".into() }
+    );
+    assert_eq!(
+        log.producer().send(to("u", "")),
+        Err(SendError::UnknownTopic { topic: "u".into() })
+    );
     for partition in [-1, 1] {
         assert_eq!(
             log.producer().send(to("t", "").partition(partition)),
-            Err(SendError::UnknownPartition { topic: "t".into(), found: partition, partitions: 1 })
+            Err(SendError::UnknownPartition {
+                topic: "t".into(),
+                found: partition,
+                partitions: 1
+            })
         );
     }
     let nowhere = TopicId::of_name("nowhere").partition(0);
-    assert_eq!(log.delete_records(nowhere, 0), Err(TopicError::UnknownPartition { channel: nowhere }));
+    assert_eq!(
+        log.delete_records(nowhere, 0),
+        Err(TopicError::UnknownPartition { channel: nowhere })
+    );
     assert_eq!(
         log.consumer("t").unwrap().seek(1, 0),
-        Err(ReadError::UnknownPartition { topic: "t".into(), found: 1, partitions: 1 })
+        Err(ReadError::UnknownPartition {
+            topic: "t".into(),
+            found: 1,
+            partitions: 1
+        })
     );
 }
 
@@ -232,7 +341,11 @@ fn a_record_beyond_the_size_limit_is_refused_whole() {
     log.producer().send(record().value("1234")).unwrap();
     assert_eq!(
         log.producer().send(record().value("12345")),
-        Err(SendError::TooLarge { topic: "t".into(), bytes: 11, bytes_max: 10 })
+        Err(SendError::TooLarge {
+            topic: "t".into(),
+            bytes: 11,
+            bytes_max: 10
+        })
     );
     assert_eq!(log.high_watermark(channel), Some(1));
 }
@@ -244,12 +357,30 @@ fn the_key_chooses_the_partition_as_java_producers_do() {
     let mut partitions = BTreeSet::new();
     for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         let sent = log.producer().send(NewRecord::to("t").key(key)).unwrap();
-        assert_eq!(sent.channel.partition, parsley_stage::partition_of(Some(key.as_bytes()), 4));
+        assert_eq!(
+            sent.channel.partition,
+            parsley_stage::partition::partition_of(Some(key.as_bytes()), 4)
+        );
         partitions.insert(sent.channel.partition);
     }
     assert!(partitions.len() > 1);
-    assert_eq!(log.producer().send(NewRecord::to("t")).unwrap().channel.partition, 0, "the null key");
-    assert_eq!(log.producer().send(NewRecord::to("t").key("a").partition(3)).unwrap().channel.partition, 3);
+    assert_eq!(
+        log.producer()
+            .send(NewRecord::to("t"))
+            .unwrap()
+            .channel
+            .partition,
+        0,
+        "the null key"
+    );
+    assert_eq!(
+        log.producer()
+            .send(NewRecord::to("t").key("a").partition(3))
+            .unwrap()
+            .channel
+            .partition,
+        3
+    );
 }
 
 #[test]
@@ -264,9 +395,17 @@ fn a_timestamp_is_the_records_own_or_the_logs() {
     log.producer().send(NewRecord::to("t")).unwrap();
     now.store(6, Ordering::Relaxed);
     log.producer().send(NewRecord::to("t")).unwrap();
-    log.producer().send(NewRecord::to("t").timestamp_ms(-3)).unwrap();
-    let times: Vec<_> =
-        log.consumer("t").unwrap().read_to_end().unwrap().iter().map(|record| record.timestamp_ms).collect();
+    log.producer()
+        .send(NewRecord::to("t").timestamp_ms(-3))
+        .unwrap();
+    let times: Vec<_> = log
+        .consumer("t")
+        .unwrap()
+        .read_to_end()
+        .unwrap()
+        .iter()
+        .map(|record| record.timestamp_ms)
+        .collect();
     assert_eq!(times, [5, 6, -3]);
 }
 
@@ -275,11 +414,20 @@ fn a_consumer_waits_for_records_and_wakes_when_they_come() {
     let log = log();
     log.create_topic("t", 2).unwrap();
     let mut consumer = log.consumer("t").unwrap();
-    assert_eq!(consumer.poll(Duration::ZERO).unwrap(), vec![], "nothing comes, and the time is over");
+    assert_eq!(
+        consumer.poll(Duration::ZERO).unwrap(),
+        vec![],
+        "nothing comes, and the time is over"
+    );
     let reader = std::thread::spawn(move || {
         let mut values = Vec::new();
         while values.len() < 2 {
-            values.extend(consumer.poll(Duration::MAX)?.into_iter().filter_map(|record| record.value));
+            values.extend(
+                consumer
+                    .poll(Duration::MAX)?
+                    .into_iter()
+                    .filter_map(|record| record.value),
+            );
         }
         Ok::<_, ReadError>(values)
     });
@@ -299,7 +447,10 @@ fn a_consumer_that_waits_learns_of_the_deletion() {
     let mut consumer = log.consumer("t").unwrap();
     let reader = std::thread::spawn(move || consumer.poll(Duration::MAX));
     log.delete_topic("t").unwrap();
-    assert_eq!(reader.join().unwrap(), Err(ReadError::DeletedTopic { topic: "t".into() }));
+    assert_eq!(
+        reader.join().unwrap(),
+        Err(ReadError::DeletedTopic { topic: "t".into() })
+    );
 }
 
 #[test]
@@ -312,19 +463,34 @@ fn a_consumer_continues_where_it_was_put() {
     let mut consumer = log.consumer("t").unwrap();
     assert_eq!(consumer.read_to_end().unwrap().len(), 3);
     consumer.seek(0, 2).unwrap();
-    assert_eq!(consumer.read_to_end().unwrap()[0].value.as_deref(), Some(b"c".as_slice()));
+    assert_eq!(
+        consumer.read_to_end().unwrap()[0].value.as_deref(),
+        Some(b"c".as_slice())
+    );
     assert_eq!(consumer.positions()[&0], 3);
     log.delete_records(channel, 1).unwrap();
     consumer.seek(0, 0).unwrap();
     assert_eq!(
         consumer.poll_now(),
-        Err(ReadError::OutOfRange { channel, position: 0, log_start: 1, high_watermark: 3 })
+        Err(ReadError::OutOfRange {
+            channel,
+            position: 0,
+            log_start: 1,
+            high_watermark: 3
+        })
     );
     assert_eq!(consumer.positions()[&0], 0, "a failed read moves nothing");
 }
 
 fn send(channel: Channel, value: &'static str) -> Record {
-    Record { channel, offset: 0, timestamp_ms: 0, key: None, value: Some(value.into()), headers: vec![] }
+    Record {
+        channel,
+        offset: 0,
+        timestamp_ms: 0,
+        key: None,
+        value: Some(value.into()),
+        headers: vec![],
+    }
 }
 
 fn put(key: &'static str, value: &'static str) -> Changes {
@@ -334,27 +500,67 @@ fn put(key: &'static str, value: &'static str) -> Changes {
 #[test]
 fn a_step_commits_sends_positions_and_state_together() {
     let log = log();
-    let (a, b) = (log.create_topic("a", 1).unwrap().partition(0), log.create_topic("b", 1).unwrap().partition(0));
+    let (a, b) = (
+        log.create_topic("a", 1).unwrap().partition(0),
+        log.create_topic("b", 1).unwrap().partition(0),
+    );
     log.producer().send(to("b", "before")).unwrap();
     let mut step = log.step();
-    assert_eq!(step.append(vec![send(a, "1"), send(b, "2"), send(a, "3")]).unwrap(), {
-        let mut acknowledged = vec![(a, 1), (b, 1)];
-        acknowledged.sort();
-        acknowledged
-    });
+    assert_eq!(
+        step.append(vec![send(a, "1"), send(b, "2"), send(a, "3")])
+            .unwrap(),
+        {
+            let mut acknowledged = vec![(a, 1), (b, 1)];
+            acknowledged.sort();
+            acknowledged
+        }
+    );
     assert_eq!(step.append(vec![send(a, "4")]).unwrap(), [(a, 2)]);
     step.commit("app-stage", 0, vec![(b, 1)], put("o", "1"), put("f", "2"));
     assert_eq!(read(&log, a, 0), (seen(&[(0, "1"), (1, "3"), (2, "4")]), 4));
     assert_eq!(read(&log, b, 0), (seen(&[(0, "before"), (1, "2")]), 3));
     assert_eq!(log.committed_positions("app-stage"), [(b, 1)].into());
-    assert_eq!(log.ordering_state("app-stage", 0).unwrap().get(b"o").unwrap().unwrap(), "1");
-    assert_eq!(log.fold_state("app-stage", 0).unwrap().get(b"f").unwrap().unwrap(), "2");
+    assert_eq!(
+        log.ordering_state("app-stage", 0)
+            .unwrap()
+            .get(b"o")
+            .unwrap()
+            .unwrap(),
+        "1"
+    );
+    assert_eq!(
+        log.fold_state("app-stage", 0)
+            .unwrap()
+            .get(b"f")
+            .unwrap()
+            .unwrap(),
+        "2"
+    );
     assert_eq!(log.ordering_state("app-stage", 1), None);
 
-    log.step().commit("app-stage", 0, vec![(a, 4)], Changes([("o".into(), None)].into()), Changes::default());
-    assert_eq!(log.committed_positions("app-stage"), [(a, 4), (b, 1)].into());
-    assert_eq!(log.ordering_state("app-stage", 0).unwrap().get(b"o").unwrap(), None);
-    assert_eq!(log.high_watermark(a), Some(4), "a step without sends writes no marker");
+    log.step().commit(
+        "app-stage",
+        0,
+        vec![(a, 4)],
+        Changes([("o".into(), None)].into()),
+        Changes::default(),
+    );
+    assert_eq!(
+        log.committed_positions("app-stage"),
+        [(a, 4), (b, 1)].into()
+    );
+    assert_eq!(
+        log.ordering_state("app-stage", 0)
+            .unwrap()
+            .get(b"o")
+            .unwrap(),
+        None
+    );
+    assert_eq!(
+        log.high_watermark(a),
+        Some(4),
+        "a step without sends writes no marker"
+    );
 }
 
 #[test]
@@ -382,7 +588,11 @@ fn a_step_to_a_deleted_topic_fails_whole() {
         Err(SendError::DeletedTopic { topic: gone.topic })
     );
     drop(step);
-    assert_eq!(read(&log, kept, 0), (vec![], 2), "its record, withdrawn, and the marker");
+    assert_eq!(
+        read(&log, kept, 0),
+        (vec![], 2),
+        "its record, withdrawn, and the marker"
+    );
 }
 
 #[test]
@@ -391,6 +601,11 @@ fn committed_state_is_written_by_steps_alone() {
     let mut store = log.lock().storage.group_mut("g").task(0).ordering;
     assert!(store.put(b"k", Bytes::new()).is_err());
     assert!(store.delete(b"k").is_err());
-    log.step().commit("g", 0, vec![], put("k", "v"), Changes::default());
-    assert_eq!(store.get(b"k").unwrap().unwrap(), "v", "a reader sees what was committed");
+    log.step()
+        .commit("g", 0, vec![], put("k", "v"), Changes::default());
+    assert_eq!(
+        store.get(b"k").unwrap().unwrap(),
+        "v",
+        "a reader sees what was committed"
+    );
 }

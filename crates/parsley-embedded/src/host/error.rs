@@ -1,0 +1,94 @@
+//! Why a host cannot be made, started or stopped.
+
+use std::collections::BTreeMap;
+
+use parsley_core::Refusal;
+
+/// A host's settings are out of range.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// A setting that has to be at least 1 is 0.
+    #[error("{setting} has to be at least 1")]
+    Zero {
+        /// The setting.
+        setting: &'static str,
+    },
+}
+
+/// An application cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Topics of the declaration do not exist.
+    #[error("these topics do not exist: {}", topics.join(", "))]
+    MissingTopics {
+        /// Their names, in order.
+        topics: Vec<String>,
+    },
+    /// The inputs of a stage have different numbers of partitions, so that no task sees all records of a key.
+    #[error(
+        "co-partition: the inputs of stage {stage} have different numbers of partitions: {}",
+        listed(partitions)
+    )]
+    CoPartition {
+        /// The stage.
+        stage: String,
+        /// The inputs and how many partitions each has.
+        partitions: BTreeMap<String, i32>,
+    },
+    /// A stage of this name runs in this log already.
+    #[error("the tasks of {group} are running already")]
+    AlreadyRunning {
+        /// The stage's consumer group.
+        group: String,
+    },
+    /// A guard refuses the whole stage (G15).
+    #[error("stage {stage}: {refusal}")]
+    Refused {
+        /// The stage.
+        stage: String,
+        /// Which guard, and why.
+        refusal: Refusal,
+    },
+    /// A delay is set for a topic that the stage does not consume.
+    #[error("a delay is set for {topic} at stage {stage}, which does not consume it")]
+    Delay {
+        /// The stage.
+        stage: String,
+        /// The topic.
+        topic: String,
+    },
+    /// The system has no thread for a task.
+    #[error("no thread for a task of stage {stage}: {source}")]
+    Thread {
+        /// The stage.
+        stage: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+/// An application has stopped, but not as it should.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StopError {
+    /// A task's thread had panicked. What it had committed stands.
+    #[error("partition {partition} of stage {stage} had failed: {message}")]
+    Failed {
+        /// The stage.
+        stage: String,
+        /// The partition.
+        partition: i32,
+        /// The panic's message.
+        message: String,
+    },
+}
+
+fn listed(partitions: &BTreeMap<String, i32>) -> String {
+    let each: Vec<String> = partitions
+        .iter()
+        .map(|(topic, count)| format!("{topic} has {count}"))
+        .collect();
+    each.join(", ")
+}

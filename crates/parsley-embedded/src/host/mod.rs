@@ -1,0 +1,156 @@
+//! The host: runs the tasks of an application on threads, over a log.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::sync::Arc;
+
+use parsley_core::TopicId;
+use parsley_stage::App;
+
+use crate::log::{Consumer, Log, Producer, ReadError, TopicConfig, TopicError};
+
+mod backoff;
+mod board;
+mod context;
+mod delay;
+mod error;
+mod events;
+mod execution;
+mod facts;
+mod observed;
+mod running;
+mod settings;
+mod start;
+mod status;
+mod sweep;
+mod worker;
+
+pub use backoff::Backoff;
+pub use error::{HostError, StartError, StopError};
+pub use events::{DeliveryEvent, HoldEvent, NamedHold, NamedWait, TaskHolds};
+pub use running::Running;
+pub use settings::HostBuilder;
+pub use status::{InputStatus, RefusedTask, Status, TaskState, TaskStatus, Waited};
+
+/// Runs applications inside this process. A clone is another handle to the same host, with the same log.
+///
+/// ```
+/// use parsley_embedded::{Host, NewRecord};
+/// use parsley_stage::{App, Stage, Topic, codec};
+///
+/// let words = Topic::new("words", codec::string(), codec::string());
+/// let counts = Topic::new("counts", codec::string(), codec::u64());
+/// let count = Stage::stateful("count", codec::string(), codec::u64())
+///     .on(&words, {
+///         let counts = counts.clone();
+///         move |seen, word, out| {
+///             *seen += 1;
+///             out.send(&counts, &word.key, seen)
+///         }
+///     })
+///     .sink(&counts)
+///     .build()?;
+/// let app = App::named("wordcount").stage(count).build()?;
+///
+/// let host = Host::in_memory();
+/// host.create_topic("words", 2)?;
+/// host.create_topic("counts", 2)?;
+/// let running = host.start(&app)?;
+/// for word in ["sea", "sky", "sea"] {
+///     host.producer().send(NewRecord::to("words").key(word).value("read"))?;
+/// }
+/// running.wait_until_idle();
+/// running.stop()?;
+///
+/// let counts = host.consumer("counts")?.read_to_end()?;
+/// assert_eq!(counts.len(), 3);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Host {
+    log: Log,
+    settings: Arc<settings::Settings>,
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("log", &self.log)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    /// A host with default settings and an empty log in memory.
+    pub fn in_memory() -> Self {
+        Self::builder().build().expect("no default setting is zero")
+    }
+
+    /// Configures a host.
+    pub fn builder() -> HostBuilder {
+        HostBuilder::default()
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Creates a topic that keeps everything; see [`Log::create_topic`].
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or is none, or the number of partitions is out of range.
+    pub fn create_topic(&self, name: &str, partitions: i32) -> Result<TopicId, TopicError> {
+        self.log.create_topic(name, partitions)
+    }
+
+    /// Creates a topic; see [`Log::create_topic_with`].
+    ///
+    /// # Errors
+    ///
+    /// When the name is taken or is none, or a number is out of range.
+    pub fn create_topic_with(
+        &self,
+        name: &str,
+        config: TopicConfig,
+    ) -> Result<TopicId, TopicError> {
+        self.log.create_topic_with(name, config)
+    }
+
+    /// Deletes a topic; see [`Log::delete_topic`].
+    ///
+    /// # Errors
+    ///
+    /// When there is no such topic.
+    pub fn delete_topic(&self, name: &str) -> Result<(), TopicError> {
+        self.log.delete_topic(name)
+    }
+
+    /// A plain producer, for what comes from outside.
+    pub fn producer(&self) -> Producer {
+        self.log.producer()
+    }
+
+    /// A plain reader of a topic, for what goes outside.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such topic.
+    pub fn consumer(&self, topic: &str) -> Result<Consumer, ReadError> {
+        self.log.consumer(topic)
+    }
+
+    /// Starts an application: opens a task for each stage and partition from what is committed, and runs each on a thread. The declaration
+    /// may differ from that of an earlier start (`docs/protocol.md`, Scope changes).
+    ///
+    /// A task that a guard refuses does not keep the others from running; it shows in [`Running::status`].
+    ///
+    /// # Errors
+    ///
+    /// When a topic does not exist, the inputs of a stage have different numbers of partitions or another number than when it first
+    /// started (G15), a stage of that name is running already, a delay is set for what is no input, or the system has no thread.
+    pub fn start(&self, app: impl Borrow<App>) -> Result<Running, StartError> {
+        start::start(&self.log, &self.settings, app.borrow())
+    }
+}

@@ -1,0 +1,191 @@
+//! A running application.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use super::board::{Board, Cell, Request};
+use super::error::StopError;
+use super::events::TaskHolds;
+use super::status::{Status, TaskState, Waited};
+use crate::log::{Log, State};
+
+/// An application whose tasks run, each on a thread of its own. Dropping it stops it.
+pub struct Running {
+    pub(crate) log: Log,
+    pub(crate) board: Arc<Board>,
+    pub(crate) application: String,
+    pub(crate) groups: Vec<String>,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for Running {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Running")
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Running {
+    /// What each task is doing.
+    pub fn status(&self) -> Status {
+        self.status_at(&self.log.lock())
+    }
+
+    fn status_at(&self, state: &State) -> Status {
+        let mut tasks: Vec<_> = self
+            .board
+            .cells()
+            .iter()
+            .map(|cell| cell.status.clone())
+            .collect();
+        for input in tasks.iter_mut().flat_map(|task| &mut task.inputs) {
+            let end = state
+                .storage
+                .partition(input.channel)
+                .map(|partition| partition.last_stable_offset());
+            input.lag = end.map_or(0, |end| {
+                u64::try_from(end.saturating_sub(input.position)).unwrap_or(0)
+            });
+        }
+        Status {
+            application: self.application.clone(),
+            tasks,
+        }
+    }
+
+    /// What each task holds, and what it waits for. Every task answers between two steps; one that is over answers with what it held in
+    /// the end.
+    pub fn explain_holds(&self) -> Vec<TaskHolds> {
+        self.ask_all(|cell| &mut cell.holds);
+        let holds = |cell: &Cell| TaskHolds {
+            stage: Arc::clone(&cell.status.stage),
+            partition: cell.status.partition,
+            holds: cell.held.clone(),
+        };
+        self.board.cells().iter().map(holds).collect()
+    }
+
+    /// Has every task look at log starts and topic identities now, and waits until each has. What they find shows in the status. A task
+    /// that waits to try a failed step again looks when it opens.
+    pub fn check_now(&self) {
+        self.ask_all(|cell| &mut cell.checks);
+    }
+
+    /// Asks something of every task and waits until all that still run have answered.
+    fn ask_all(&self, request: impl Fn(&mut Cell) -> &mut Request) {
+        let mut state = self.log.lock();
+        let numbers: Vec<u64> = self
+            .board
+            .cells()
+            .iter_mut()
+            .map(|cell| request(cell).ask())
+            .collect();
+        self.log.nudge(&state);
+        loop {
+            let answered = self
+                .board
+                .cells()
+                .iter_mut()
+                .zip(&numbers)
+                .all(|(cell, number)| {
+                    cell.status.state.is_over() || request(cell).is_answered(*number)
+                });
+            if answered {
+                return;
+            }
+            state = self.log.wait_for_progress(state, None);
+        }
+    }
+
+    /// Waits until every task has read and delivered all it can, with the log as it is then. What is held after that waits for records
+    /// that nobody has written.
+    ///
+    /// Returns early when a guard stops a task or one has failed for good. A task whose logic fails again and again is not idle: watch
+    /// for that with [`Running::wait`].
+    pub fn wait_until_idle(&self) -> Waited {
+        let mut state = self.log.lock();
+        loop {
+            let status = self.status_at(&state);
+            let refused = status.refused();
+            if !refused.is_empty() {
+                return Waited::Refused(refused);
+            }
+            if status.tasks.iter().any(|task| task.state.is_over()) {
+                return Waited::Over;
+            }
+            if self.board.is_idle(state.version) {
+                return Waited::Reached;
+            }
+            state = self.log.wait_for_progress(state, None);
+        }
+    }
+
+    /// Waits until the status is as wished. It is looked at after every step and every change of the log, with the log at rest; the
+    /// predicate must not use the log or the application. Returns otherwise when no task runs any more.
+    pub fn wait(&self, mut is_reached: impl FnMut(&Status) -> bool) -> Waited {
+        let mut state = self.log.lock();
+        loop {
+            let status = self.status_at(&state);
+            if is_reached(&status) {
+                return Waited::Reached;
+            }
+            if status.tasks.iter().all(|task| task.state.is_over()) {
+                let refused = status.refused();
+                return if refused.is_empty() {
+                    Waited::Over
+                } else {
+                    Waited::Refused(refused)
+                };
+            }
+            state = self.log.wait_for_progress(state, None);
+        }
+    }
+
+    /// Stops the application: each task ends the step in flight behind the delivery it is at, commits it, and is over. Returns when all
+    /// are, with the last status. What is not delivered yet is delivered after the next start.
+    ///
+    /// # Errors
+    ///
+    /// When a task's thread had panicked.
+    pub fn stop(&self) -> Result<Status, StopError> {
+        {
+            let state = self.log.lock();
+            self.board.stop();
+            self.log.nudge(&state);
+        }
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let stopped_here = !threads.is_empty();
+        for thread in threads {
+            // A panic inside is caught, and shows in the task's state.
+            let _ = thread.join();
+        }
+        let status = {
+            let mut state = self.log.lock();
+            if stopped_here {
+                for group in &self.groups {
+                    state.running_groups.remove(group);
+                }
+            }
+            self.status_at(&state)
+        };
+        let failed = status.tasks.iter().find_map(|task| match &task.state {
+            TaskState::Failed { message } => Some(StopError::Failed {
+                stage: task.stage.to_string(),
+                partition: task.partition,
+                message: message.clone(),
+            }),
+            _ => None,
+        });
+        failed.map_or(Ok(status), Err)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Who wants to know how it ended calls `stop`.
+        let _ = self.stop();
+    }
+}

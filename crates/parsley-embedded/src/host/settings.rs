@@ -1,0 +1,206 @@
+//! What a host is configured with.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parsley_core::NodeLimits;
+
+use super::Host;
+use super::backoff::Backoff;
+use super::error::HostError;
+use super::events::{DeliveryEvent, HoldEvent};
+use crate::log::{Log, LogConfig};
+use crate::time::TimeSource;
+
+type Observer<E> = Arc<dyn Fn(&E) + Send + Sync>;
+
+#[derive(Clone)]
+pub(crate) struct Settings {
+    pub(crate) backoff: Backoff,
+    pub(crate) check_every_steps: u64,
+    pub(crate) truncation_delay: Duration,
+    pub(crate) time: TimeSource,
+    pub(crate) node: NodeLimits,
+    pub(crate) max_rounds: usize,
+    pub(crate) max_step_deliveries: usize,
+    pub(crate) fetch_records_max: usize,
+    /// Delays in fetch rounds, by stage and topic.
+    pub(crate) delays: BTreeMap<(String, String), u64>,
+    pub(crate) on_delivery: Option<Observer<DeliveryEvent>>,
+    pub(crate) on_hold: Option<Observer<HoldEvent>>,
+}
+
+/// Configures a host: [`Host::builder`] begins, [`HostBuilder::build`] ends.
+///
+/// ```
+/// use parsley_embedded::{Backoff, Host, Ids, LogConfig};
+///
+/// let host = Host::builder()
+///     .log_config(LogConfig::default().ids(Ids::Seeded(42)))
+///     .backoff(Backoff::NONE)
+///     .on_delivery(|delivery| println!("{} delivers {}@{}", delivery.stage, delivery.topic, delivery.offset))
+///     .build()?;
+/// # Ok::<(), parsley_embedded::HostError>(())
+/// ```
+#[must_use = "a host exists once it is built"]
+pub struct HostBuilder {
+    config: LogConfig,
+    log: Option<Log>,
+    settings: Settings,
+}
+
+impl Default for HostBuilder {
+    fn default() -> Self {
+        let settings = Settings {
+            backoff: Backoff::default(),
+            check_every_steps: 1000,
+            truncation_delay: Duration::from_secs(3600),
+            time: TimeSource::system(),
+            node: NodeLimits::default(),
+            max_rounds: 8,
+            max_step_deliveries: 1000,
+            fetch_records_max: 500,
+            delays: BTreeMap::new(),
+            on_delivery: None,
+            on_hold: None,
+        };
+        Self {
+            config: LogConfig::default(),
+            log: None,
+            settings,
+        }
+    }
+}
+
+impl fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostBuilder")
+            .field("config", &self.config)
+            .field("log", &self.log)
+            .finish_non_exhaustive()
+    }
+}
+
+impl HostBuilder {
+    /// Sets how the log behaves that the host makes. A log given with [`HostBuilder::over`] keeps its own settings.
+    pub fn log_config(mut self, config: LogConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// Has the host work over an existing log, and with what applications have committed there, instead of an empty one.
+    pub fn over(mut self, log: Log) -> Self {
+        self.log = Some(log);
+        self
+    }
+
+    /// Sets how long a task waits before it tries a failed step again. Default 100 ms, doubling up to 30 s.
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.settings.backoff = backoff;
+        self
+    }
+
+    /// Sets after how many steps a task looks at log starts and topic identities although it heard of no deletion, at least 1, and drops
+    /// claims from its stamps that nobody can wait for any more. Default 1,000. [`Running::check_now`](crate::Running::check_now) asks for it at once.
+    pub fn check_every_steps(mut self, steps: u64) -> Self {
+        self.settings.check_every_steps = steps;
+        self
+    }
+
+    /// Sets how long a deletion has to be known before stamps stop claiming what it deleted (`docs/protocol.md`, Truncation). Default 1
+    /// hour. It has to exceed the time that records are held.
+    pub fn truncation_delay(mut self, delay: Duration) -> Self {
+        self.settings.truncation_delay = delay;
+        self
+    }
+
+    /// Sets the clock that the truncation delay is measured with. Default: the system's.
+    pub fn time(mut self, time: TimeSource) -> Self {
+        self.settings.time = time;
+        self
+    }
+
+    /// Sets the bounds of each task's ordering state.
+    pub fn node_limits(mut self, limits: NodeLimits) -> Self {
+        self.settings.node = limits;
+        self
+    }
+
+    /// Sets after how many rounds of sends a step ends, at least 1. Default 8.
+    pub fn max_rounds(mut self, rounds: usize) -> Self {
+        self.settings.max_rounds = rounds;
+        self
+    }
+
+    /// Sets after how many deliveries a step ends, at least 1. Default 1,000.
+    pub fn max_step_deliveries(mut self, deliveries: usize) -> Self {
+        self.settings.max_step_deliveries = deliveries;
+        self
+    }
+
+    /// Sets how many records a task fetches from each input for a step, at least 1. Default 500.
+    pub fn fetch_records_max(mut self, records: usize) -> Self {
+        self.settings.fetch_records_max = records;
+        self
+    }
+
+    /// Has a topic reach a stage late, for demonstrations and tests: a record becomes fetchable for a task of the stage after that many
+    /// fetch rounds of the task beyond the one that first saw it.
+    ///
+    /// This counts rounds and not time. A round in which the task has nothing to do lasts until the log changes, or until no other task
+    /// of the application has anything to do either; so the delay is over in the end, whatever its length.
+    pub fn delay(mut self, stage: impl Into<String>, topic: impl Into<String>, polls: u64) -> Self {
+        self.settings
+            .delays
+            .insert((stage.into(), topic.into()), polls);
+        self
+    }
+
+    /// Sets an observer of deliveries. It is called on the task's thread after the step's commit, in the order of delivery, and the task
+    /// waits for it. It must not stop the application.
+    pub fn on_delivery(
+        mut self,
+        observer: impl Fn(&DeliveryEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.settings.on_delivery = Some(Arc::new(observer));
+        self
+    }
+
+    /// Sets an observer of records that cannot be delivered when they are received. It is called on the task's thread after the commit
+    /// of the step that received them, behind its deliveries, and the task waits for it. It must not stop the application.
+    pub fn on_hold(mut self, observer: impl Fn(&HoldEvent) + Send + Sync + 'static) -> Self {
+        self.settings.on_hold = Some(Arc::new(observer));
+        self
+    }
+
+    /// Makes the host.
+    ///
+    /// # Errors
+    ///
+    /// When a number is 0 that has to be at least 1.
+    pub fn build(self) -> Result<Host, HostError> {
+        let Self {
+            config,
+            log,
+            settings,
+        } = self;
+        let at_least_1 = [
+            ("check_every_steps", settings.check_every_steps == 0),
+            ("max_rounds", settings.max_rounds == 0),
+            ("max_step_deliveries", settings.max_step_deliveries == 0),
+            ("fetch_records_max", settings.fetch_records_max == 0),
+            ("window_records", settings.node.window_records == 0),
+            ("clock_budget_bytes", settings.node.clock_budget_bytes == 0),
+            ("record_bytes_max", config.record_bytes_max == 0),
+        ];
+        if let Some((setting, _)) = at_least_1.into_iter().find(|(_, is_zero)| *is_zero) {
+            return Err(HostError::Zero { setting });
+        }
+        Ok(Host {
+            log: log.unwrap_or_else(|| Log::new(config)),
+            settings: Arc::new(settings),
+        })
+    }
+}

@@ -1,0 +1,236 @@
+//! A task's thread: executions one after the other, and the waiting in between.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::board::{Cell, Rest};
+use super::context::{Context, Failure};
+use super::execution::{Execution, StepDone};
+use super::status::TaskState;
+
+pub(crate) struct Worker {
+    pub(crate) context: Context,
+    /// How often in a row an execution has failed.
+    pub(crate) failures: u32,
+}
+
+impl Worker {
+    /// Runs the task until the application stops or a guard refuses. `opened` is what the first opening came to.
+    pub(crate) fn run(mut self, opened: Result<Execution, Failure>) {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.run_executions(opened)));
+        let state = ended.unwrap_or_else(|panic| TaskState::Failed {
+            message: panic_message(&*panic),
+        });
+        self.end(state);
+    }
+
+    fn run_executions(&mut self, mut opened: Result<Execution, Failure>) -> TaskState {
+        loop {
+            let ended = match opened {
+                Ok(mut execution) => {
+                    let ended = self.execute(&mut execution);
+                    let held = execution.holds(&self.context);
+                    self.context
+                        .board
+                        .with(self.context.index, |cell| cell.held = held);
+                    ended
+                }
+                Err(failure) => Err(failure),
+            };
+            match ended {
+                Ok(()) => return TaskState::Stopped,
+                Err(Failure::Refused(refusal)) => return TaskState::Refused(refusal),
+                Err(Failure::Failed { message }) => {
+                    self.failures = self.failures.saturating_add(1);
+                    if !self.back_off(message) {
+                        return TaskState::Stopped;
+                    }
+                }
+            }
+            opened = Execution::open(&self.context);
+        }
+    }
+
+    /// Runs an execution to its end: `Ok` when the application stops.
+    fn execute(&mut self, execution: &mut Execution) -> Result<(), Failure> {
+        self.report(|cell| cell.status.inputs = execution.inputs());
+        loop {
+            self.answer(execution)?;
+            if self.context.board.is_stopping() {
+                return Ok(());
+            }
+            execution.between_steps(&self.context)?;
+            let fed = execution.feed(&self.context)?;
+            match execution.step(&self.context, fed)? {
+                Some(done) => self.record(execution, &done),
+                None if execution.is_delayed() => self.await_round(execution),
+                None => {
+                    if !execution.give_evidence(&self.context)? {
+                        self.await_news(execution);
+                    }
+                }
+            }
+        }
+    }
+
+    fn record(&mut self, execution: &Execution, done: &StepDone) {
+        self.failures = 0;
+        self.report(|cell| {
+            let status = &mut cell.status;
+            status.state = TaskState::Running;
+            status.steps += 1;
+            status.received += done.fed.received;
+            status.dropped += done.fed.dropped;
+            status.delivered += done.delivered;
+            status.held = execution.held();
+            status.inputs = execution.inputs();
+        });
+    }
+
+    /// Does what was asked of the task.
+    fn answer(&self, execution: &mut Execution) -> Result<(), Failure> {
+        let (holds, checks) = self.context.board.with(self.context.index, |cell| {
+            (cell.holds.is_open(), cell.checks.is_open())
+        });
+        if checks {
+            execution.check(&self.context)?;
+            self.report(|cell| cell.checks.answer());
+        }
+        if holds {
+            let held = execution.holds(&self.context);
+            self.report(|cell| {
+                cell.held = held;
+                cell.holds.answer();
+            });
+        }
+        Ok(())
+    }
+
+    /// Waits until there is something to read, or something is asked.
+    fn await_news(&self, execution: &Execution) {
+        let Context {
+            log, board, index, ..
+        } = &self.context;
+        let mut state = log.lock();
+        while !board.wants(*index) && !execution.has_news(&state) {
+            self.rest(&state, Rest::Idle { at: state.version });
+            state = log.wait_for_change(state, None);
+        }
+        self.rest(&state, Rest::Busy);
+    }
+
+    /// Ends a round in which nothing happened although a delay keeps something back: waits until the log changes, or until no other task
+    /// has anything to do that might change it.
+    fn await_round(&self, execution: &Execution) {
+        let Context {
+            log, board, index, ..
+        } = &self.context;
+        let mut state = log.lock();
+        while !board.wants(*index) && !execution.is_behind(&state) {
+            self.rest(&state, Rest::Delayed { at: state.version });
+            if board.others_are_quiet(*index, state.version) {
+                break;
+            }
+            state = log.wait_for_change(state, None);
+        }
+        self.rest(&state, Rest::Busy);
+    }
+
+    /// Notes whether the task has something to do, and tells those whom it may concern.
+    fn rest(&self, state: &std::sync::MutexGuard<'_, crate::log::State>, rest: Rest) {
+        let Context {
+            log, board, index, ..
+        } = &self.context;
+        let before = board.with(*index, |cell| std::mem::replace(&mut cell.rest, rest));
+        if before != rest && rest != Rest::Busy {
+            log.report_progress(state);
+            if board.others_are_delayed(*index) {
+                log.nudge(state);
+            }
+        }
+    }
+
+    /// Waits after a failure, as long as it is due. False when the application stops meanwhile.
+    fn back_off(&self, message: String) -> bool {
+        let Context {
+            log,
+            board,
+            index,
+            settings,
+            group,
+            partition,
+            ..
+        } = &self.context;
+        let attempt = self.failures;
+        tracing::warn!(%group, partition, attempt, %message, "a step failed and will be tried again");
+        board.with(*index, |cell| {
+            cell.status.failed_steps += 1;
+            cell.status.state = TaskState::Retrying { message, attempt };
+        });
+        let until = Instant::now().checked_add(settings.backoff.after(attempt));
+        let mut state = log.lock();
+        self.rest(&state, Rest::BackingOff);
+        log.report_progress(&state);
+        loop {
+            if board.is_stopping() {
+                return false;
+            }
+            // The state that failed is reported as it was; the checks are part of every opening.
+            let asked = board.with(*index, |cell| {
+                let asked = cell.holds.is_open() || cell.checks.is_open();
+                cell.holds.answer();
+                cell.checks.answer();
+                asked
+            });
+            if asked {
+                log.report_progress(&state);
+            }
+            if until.is_some_and(|until| Instant::now() >= until) {
+                self.rest(&state, Rest::Busy);
+                return true;
+            }
+            state = log.wait_for_change(state, until);
+        }
+    }
+
+    fn end(&self, ended: TaskState) {
+        let Context {
+            log,
+            board,
+            index,
+            group,
+            partition,
+            ..
+        } = &self.context;
+        match &ended {
+            TaskState::Refused(refusal) => {
+                tracing::error!(%group, partition, %refusal, "a guard stopped the task")
+            }
+            TaskState::Failed { message } => {
+                tracing::error!(%group, partition, %message, "the task panicked")
+            }
+            _ => {}
+        }
+        let state = log.lock();
+        board.end(*index, ended);
+        log.report_progress(&state);
+        // A task that waits for a delay may have waited for this one.
+        log.nudge(&state);
+    }
+
+    /// Writes the task's cell, and tells those who watch.
+    fn report(&self, write: impl FnOnce(&mut Cell)) {
+        let Context {
+            log, board, index, ..
+        } = &self.context;
+        let state = log.lock();
+        board.with(*index, write);
+        log.report_progress(&state);
+    }
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}
