@@ -53,6 +53,9 @@ pub(crate) struct Drain {
     /// Channels whose head is not known to be blocked.
     candidates: IndexSet,
     waiters: Vec<Waiters>,
+    /// How many heads were looked at, so that tests can tell near-linear work from quadratic.
+    #[cfg(test)]
+    pub looks: usize,
 }
 
 impl Drain {
@@ -61,6 +64,8 @@ impl Drain {
             cursor: 0,
             candidates: IndexSet(vec![0; channels.div_ceil(64)]),
             waiters: vec![Waiters::default(); channels],
+            #[cfg(test)]
+            looks: 0,
         }
     }
 
@@ -76,6 +81,10 @@ impl Drain {
             .next(self.cursor)
             .or_else(|| self.candidates.next(0));
         self.cursor = next.unwrap_or(0);
+        #[cfg(test)]
+        {
+            self.looks += usize::from(next.is_some());
+        }
         next
     }
 

@@ -920,3 +920,6 @@ impl SettledView for View<'_> {
         self.inputs[channel].queue.lowest_sequence(sender)
     }
 }
+
+#[cfg(test)]
+mod tests;
