@@ -97,16 +97,17 @@ impl Execution {
         Ok(false)
     }
 
+    /// Evidence that says nothing new moves nothing (decision D13), but it was reported: a feed below it is G4.
     pub fn position(&mut self, on: Channel, next: i64) -> Result<(), Refused> {
         if !self.inputs.contains(&on) {
             return Err(Refused::on("vc-unconsumed-channel", on));
         }
+        let advanced = self.advanced.entry(on).or_insert(next);
+        *advanced = (*advanced).max(next);
         let nothing_new = next <= 0 || self.fed.get(&on).is_some_and(|&fed| next - 1 <= fed);
-        if self.is_gone(on) || nothing_new {
-            return Ok(());
+        if !self.is_gone(on) && !nothing_new {
+            self.raise_fed(on, next - 1);
         }
-        self.raise_fed(on, next - 1);
-        self.advanced.insert(on, next);
         self.cursor = None;
         Ok(())
     }
@@ -219,7 +220,8 @@ impl Execution {
             .get_mut(&on)
             .expect("the channel holds a record")
             .remove(0);
-        if head.index.is_some() {
+        let was_held = head.index.is_some();
+        if was_held {
             self.state
                 .indices
                 .get_mut(&on)
@@ -244,7 +246,11 @@ impl Execution {
                 *mark = (sequence, record.offset);
             }
         }
-        Delivery { on, record }
+        Delivery {
+            on,
+            record,
+            was_held,
+        }
     }
 
     /// Decision D11: what is still held when a drain or a step ends takes the next indices of its channel.
@@ -299,6 +305,7 @@ impl Execution {
     }
 
     pub fn sweep(&mut self, truncation: &Truncation) {
+        self.swept.extend(&truncation.drop_gone);
         let state = &mut self.state;
         for clock in state.advertised.values_mut().chain([&mut state.carried]) {
             clock.offsets.retain(|&on, &mut offset| {

@@ -126,7 +126,7 @@ fn open_envelope(bytes: &[u8]) -> Option<Record> {
     let tagged = input.bytes(1)?[0];
     let (sender, sequence) = ((input.i64()?, input.i64()?), input.i64()?);
     let tag = match tagged {
-        0 => None,
+        0 if sender == (0, 0) => None,
         1 if sequence >= 0 => Some((sender, sequence)),
         _ => return None,
     };
@@ -277,18 +277,18 @@ fn not_negative(input: &mut Reader<'_>) -> Option<i64> {
     input.i64().filter(|&value| value >= 0)
 }
 
+/// The lists stand in order, each entry once: that is how they are written.
 fn parse_scope(value: &[u8]) -> Option<Entry> {
     let mut input = Reader(value);
-    let (mut inputs, mut sinks) = (BTreeSet::new(), BTreeSet::new());
+    let (mut inputs, mut sinks) = (Vec::new(), Vec::new());
     for _ in 0..input.i32().filter(|&count| count >= 0)? {
-        if !inputs.insert(input.channel()?) {
-            return None;
-        }
+        inputs.push(input.channel()?);
     }
     for _ in 0..input.i32().filter(|&count| count >= 0)? {
-        if !sinks.insert((input.i64()?, input.i64()?)) {
-            return None;
-        }
+        sinks.push((input.i64()?, input.i64()?));
     }
-    input.ended().then_some(Entry::Scope(inputs, sinks))
+    let in_order =
+        inputs.is_sorted_by(|one, next| one < next) && sinks.is_sorted_by(|one, next| one < next);
+    (in_order && input.ended())
+        .then(|| Entry::Scope(inputs.into_iter().collect(), sinks.into_iter().collect()))
 }

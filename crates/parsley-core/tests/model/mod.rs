@@ -72,6 +72,9 @@ pub fn parse_channel(text: &str) -> Option<Channel> {
     (parsed.2 >= 0 && channel_text(parsed) == text).then_some(parsed)
 }
 
+/// Not a guard: the host did not say where a joining channel ends that the past names by sequence (decision D8).
+pub const MISSING_END: &str = "host: missing end offset";
+
 /// Why the node stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -146,6 +149,8 @@ pub struct Held {
 pub struct Delivery {
     pub on: Channel,
     pub record: Record,
+    /// It was still held when a drain or a step ended after its receipt.
+    pub was_held: bool,
 }
 
 /// What came of one record or one other input.
@@ -180,6 +185,14 @@ pub enum Wait {
         delivered: Option<i64>,
         code: &'static str,
     },
+}
+
+impl Wait {
+    pub fn on(&self) -> Channel {
+        match *self {
+            Wait::Offset { on, .. } | Wait::Sequence { on, .. } => on,
+        }
+    }
 }
 
 /// One held head.
@@ -222,6 +235,8 @@ pub struct OpenLine {
     pub ends: BTreeMap<Channel, i64>,
     pub log_starts: BTreeMap<Channel, i64>,
     pub deleted: BTreeSet<Topic>,
+    /// Sinks that the host could not resolve.
+    pub unresolved: BTreeSet<Topic>,
     /// The group had committed positions (what G11 asks).
     pub group_has_positions: bool,
 }
@@ -230,6 +245,8 @@ pub struct OpenLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opened {
     pub resume: BTreeMap<Channel, i64>,
+    /// The channels that joined, each with its seed if it has one.
+    pub joined: BTreeMap<Channel, Option<i64>>,
 }
 
 /// What the node's committed bytes say, parsed.
@@ -260,6 +277,8 @@ pub struct Execution {
     /// Where the host began to read, for channels that have fed nothing yet.
     pub resume: BTreeMap<Channel, i64>,
     pub gone: BTreeSet<Topic>,
+    /// Topics whose claims a sweep has dropped: as gone as those, as far as stamps go.
+    pub swept: BTreeSet<Topic>,
     pub last_fed: BTreeMap<Channel, i64>,
     /// Highest position reported by an advance that said something new.
     pub advanced: BTreeMap<Channel, i64>,
@@ -413,6 +432,20 @@ impl Model {
             .watermarks(mark, watermarks);
     }
 
+    /// For counting what only evidence released.
+    pub fn forget_evidence(&mut self) {
+        self.execution
+            .as_mut()
+            .expect("an execution runs")
+            .evidence
+            .clear();
+    }
+
+    /// Whether the next pull would deliver something.
+    pub fn deliverable(&self) -> bool {
+        self.clone().deliver_next().is_some()
+    }
+
     pub fn truncate(&mut self, truncation: &Truncation) -> Result<(), Refused> {
         self.run(|execution| {
             execution.check(&truncation.log_starts, &truncation.gone)?;
@@ -437,6 +470,21 @@ impl Model {
             }
         }
         positions
+    }
+
+    /// What heads that nothing but sequence claims blocks wait for.
+    pub fn waited_for_by_sequence(&self) -> BTreeSet<Channel> {
+        let mut waited = BTreeSet::new();
+        for hold in self.holds() {
+            if hold
+                .waits
+                .iter()
+                .all(|wait| matches!(wait, Wait::Sequence { .. }))
+            {
+                waited.extend(hold.waits.iter().map(Wait::on));
+            }
+        }
+        waited
     }
 
     /// The channels that the clocks in custody name.

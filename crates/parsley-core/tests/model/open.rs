@@ -2,47 +2,54 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Channel, Clock, Execution, OpenLine, Opened, Refused, State, named, topic_of};
-
-/// `G10 does not apply to a joining channel`: what the first check may judge.
-struct Joined(BTreeSet<Channel>);
+use super::{
+    Channel, Clock, Execution, MISSING_END, OpenLine, Opened, Refused, State, Topic, channel,
+    named, topic_of,
+};
 
 pub fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Opened), Refused> {
     let recorded = state.scope.clone();
     if recorded.is_none() && line.group_has_positions {
         return Err(Refused::bare("vc-state-lost"));
     }
-    if let Some(&missing) = line.sinks.keys().find(|topic| line.deleted.contains(topic)) {
-        return Err(Refused::on("vc-missing-sink", super::channel(missing, 0)));
-    }
     let mut execution = restore(state, line);
     let mut opened = Opened::default();
-    let mut joined = Joined(BTreeSet::new());
     if let Some((inputs, sinks)) = &recorded {
         for &on in inputs.difference(&line.inputs) {
             remove_input(&mut execution, on)?;
         }
         for &on in line.inputs.difference(inputs) {
-            joined.0.insert(on);
-            if let Some(resume) = add_input(&mut execution, line, on) {
-                opened.resume.insert(on, resume);
-            }
+            let resume = add_input(&mut execution, line, on)?;
+            opened.resume.extend(resume.map(|resume| (on, resume)));
+            opened
+                .joined
+                .insert(on, execution.delivered.get(&on).copied());
         }
         for topic in sinks
             .iter()
             .filter(|topic| !line.sinks.contains_key(topic) && !line.deleted.contains(topic))
         {
+            if line.unresolved.contains(topic) {
+                return Err(missing_sink(*topic));
+            }
             for (&on, &end) in line.ends.iter().filter(|(on, _)| topic_of(**on) == *topic) {
                 execution.state.carried.claim_offset(on, end - 1);
             }
         }
     }
-    start(&mut execution, line, recorded.is_some(), &joined, &opened)?;
+    if let Some(&missing) = line
+        .sinks
+        .keys()
+        .find(|topic| line.unresolved.contains(topic) || line.deleted.contains(topic))
+    {
+        return Err(missing_sink(missing));
+    }
+    start(&mut execution, line, recorded.is_some(), &opened)?;
     let judged: BTreeMap<Channel, i64> = line
         .log_starts
         .iter()
         .map(|(&on, &at)| (on, at))
-        .filter(|(on, _)| !joined.0.contains(on))
+        .filter(|(on, _)| !opened.joined.contains_key(on))
         .collect();
     resume_is_retained(&execution, &judged, line)?;
     execution.check(&judged, &line.deleted)?;
@@ -53,6 +60,10 @@ pub fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Opened), 
     }
     execution.state.scope = Some((line.inputs.clone(), line.sinks.keys().copied().collect()));
     Ok((execution, opened))
+}
+
+fn missing_sink(topic: Topic) -> Refused {
+    Refused::on("vc-missing-sink", channel(topic, 0))
 }
 
 fn restore(state: State, line: &OpenLine) -> Execution {
@@ -72,6 +83,7 @@ fn restore(state: State, line: &OpenLine) -> Execution {
         fed,
         resume: BTreeMap::new(),
         gone: BTreeSet::new(),
+        swept: BTreeSet::new(),
         last_fed: BTreeMap::new(),
         advanced: BTreeMap::new(),
         arrivals: 0,
@@ -116,35 +128,31 @@ fn remove_input(execution: &mut Execution, on: Channel) -> Result<(), Refused> {
 }
 
 /// Seeds a joining channel from the delivered past; answers where to read it from when there is a seed.
-fn add_input(execution: &mut Execution, line: &OpenLine, on: Channel) -> Option<i64> {
+fn add_input(
+    execution: &mut Execution,
+    line: &OpenLine,
+    on: Channel,
+) -> Result<Option<i64>, Refused> {
     if line.deleted.contains(&topic_of(on)) {
-        return None;
+        return Ok(None);
     }
-    let past: Clock = execution.delivered_past();
-    let by_sequence: Vec<_> = past
-        .sequences
-        .iter()
-        .filter(|((claimed_on, _), _)| *claimed_on == on)
-        .collect();
+    let mut past: Clock = execution.delivered_past();
+    past.sequences
+        .retain(|&(claimed_on, _), _| claimed_on == on);
     let mut seed = past.offsets.get(&on).copied();
-    if !by_sequence.is_empty() {
-        let end = *line
-            .ends
-            .get(&on)
-            .expect("the past names the joining channel by sequence, so its end is given");
-        if end == 0 {
-            return None;
-        }
-        seed = seed.max(Some(end - 1));
+    if !past.sequences.is_empty() {
+        let &end = line.ends.get(&on).ok_or(Refused::on(MISSING_END, on))?;
+        // The end of an empty channel seeds nothing.
+        seed = seed.max(Some(end - 1).filter(|&last| last >= 0));
     }
-    let seed = seed?;
-    for (&(_, sender), &sequence) in by_sequence {
+    let Some(seed) = seed else { return Ok(None) };
+    for ((_, sender), sequence) in past.sequences {
         execution.state.marks.insert((on, sender), (sequence, seed));
     }
     execution.fed.insert(on, seed);
     execution.delivered.insert(on, seed);
     let log_start = line.log_starts.get(&on).copied().unwrap_or(0);
-    Some((seed + 1).max(log_start))
+    Ok(Some(seed.saturating_add(1).max(log_start)))
 }
 
 /// Decision D5.
@@ -152,7 +160,6 @@ fn start(
     execution: &mut Execution,
     line: &OpenLine,
     recorded: bool,
-    joined: &Joined,
     opened: &Opened,
 ) -> Result<(), Refused> {
     for &on in &line.inputs {
@@ -163,7 +170,7 @@ fn start(
             .map_or(0, |&fed| fed.saturating_add(1));
         let start = if let Some(&resume) = opened.resume.get(&on) {
             Some(resume)
-        } else if recorded && !joined.0.contains(&on) {
+        } else if recorded && !opened.joined.contains_key(&on) {
             if reported.is_some_and(|reported| reported > covered) {
                 return Err(Refused {
                     code: "vc-positions-ahead",

@@ -150,7 +150,7 @@ impl Script {
             ends: self.offsets(&body["ends"]),
             log_starts: self.offsets(&body["log_starts"]),
             deleted: self.topics(&body["deleted"]),
-            group_has_positions: false,
+            ..OpenLine::default()
         };
         self.mark = None;
         let opened = self.model.open(&line)?;

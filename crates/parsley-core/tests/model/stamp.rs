@@ -38,7 +38,8 @@ impl Execution {
                     .own_vouched
                     .get(&on)
                     .is_some_and(|&vouched| sequence <= vouched);
-                if !self.of_declared_sink(on) || self.is_gone(on) || vouched {
+                let gone = self.is_gone(on) || self.swept.contains(&topic_of(on));
+                if !self.of_declared_sink(on) || gone || vouched {
                     continue;
                 }
             } else if let Some(&(delivered, offset)) = self.state.marks.get(&(on, sender))
