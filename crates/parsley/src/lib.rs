@@ -64,3 +64,8 @@ pub mod core {
 pub mod embedded {
     pub use parsley_embedded::*;
 }
+
+/// The README's example is compiled and run with the other doc-tests.
+#[cfg(all(doctest, feature = "embedded"))]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
