@@ -395,6 +395,42 @@ fn p7_watermarks_release_what_waits_for_a_record_that_never_comes() {
     );
 }
 
+/// The log need not change between two questions for watermarks: what is fed in between has to be asked for as well.
+#[test]
+fn watermarks_are_asked_for_again_when_only_the_task_has_moved() {
+    let (x, y, w) = (text("x"), text("y"), text("w"));
+    // Without a sink, so that its steps write nothing to the log.
+    let mut watch = Stage::stateless("watch");
+    for input in [&x, &y, &w] {
+        watch = watch.on(input, |_, _| Ok(()));
+    }
+    let app = App::named("app")
+        .stage(watch.build().unwrap())
+        .build()
+        .unwrap();
+    let host = builder().fetch_records_max(1).build().unwrap();
+    create(&host, 1, &["x", "y", "w"]);
+    let x = channel(&host, "x", 0);
+    send(&host, "x", "k", "deleted");
+    host.log().delete_records(x, 1).unwrap();
+    let by_sequence = |sender| {
+        let mut clock = Clock::new();
+        clock.claim_sequence(x, parsley_core::SenderId::of_name(sender), 0);
+        clock
+    };
+    host.producer()
+        .send(claiming("y", "early", &by_sequence("alice")))
+        .unwrap();
+    send_numbers(&host, "w", 0..50);
+    host.producer()
+        .send(claiming("w", "late", &by_sequence("bob")))
+        .unwrap();
+    let running = host.start(&app).unwrap();
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    let status = running.status();
+    assert_eq!((status.delivered(), status.held()), (52, 0));
+}
+
 #[test]
 fn a_stop_in_the_middle_ends_the_step_at_hand_and_loses_nothing() {
     let (a, b) = (text("a"), text("b"));

@@ -160,6 +160,57 @@ fn logic_that_fails_is_tried_again_and_nothing_is_doubled() {
     );
 }
 
+/// B19: logic that fails in the middle of what one record released.
+#[test]
+fn b19_a_cascade_that_fails_in_its_middle_comes_back_whole() {
+    let (x, y, out) = (text("x"), text("y"), text("out"));
+    let failed = AtomicBool::new(false);
+    let stage = Stage::stateless("s")
+        .on(&x, {
+            let out = out.clone();
+            move |message, outbox| outbox.send(&out, &message.key, &message.value)
+        })
+        .on(&y, {
+            let out = out.clone();
+            move |message, outbox| {
+                if message.value == "2" && !failed.swap(true, Ordering::SeqCst) {
+                    return Err("once".into());
+                }
+                outbox.send(&out, &message.key, &message.value)
+            }
+        })
+        .sink(&out)
+        .build()
+        .unwrap();
+    let app = App::named("app").stage(stage).build().unwrap();
+    let trace = Trace::default();
+    let host = host_with(trace.observe(builder()), &["x", "y", "out"]);
+    let running = host.start(&app).unwrap();
+    let mut clock = parsley_core::Clock::new();
+    clock.claim_offset(channel(&host, "x", 0), 0);
+    for number in 0..5 {
+        host.producer()
+            .send(claiming("y", &number.to_string(), &clock))
+            .unwrap();
+    }
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    assert_eq!(running.status().held(), 5);
+    send(&host, "x", "k", "cause");
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    assert_eq!(
+        values(host.log(), "out"),
+        ["cause", "0", "1", "2", "3", "4"]
+    );
+    let order = trace.order("s", 0);
+    assert_eq!(order.len(), 6, "a step that is given up is not reported");
+    assert_eq!(order[0].0, "x");
+    assert_eq!(running.status().tasks[0].failed_steps, 1);
+    assert_eq!(
+        (running.status().held(), running.status().tasks[0].delivered),
+        (0, 6)
+    );
+}
+
 #[test]
 fn a_withdrawn_run_behind_a_claim_holds_nobody_up() {
     // The first attempt leaves withdrawn runs on both sinks. The second claims their ends, which are markers; `join` gets past them.

@@ -30,8 +30,8 @@ pub(crate) struct Execution {
     round: u64,
     steps: u64,
     steps_since_check: u64,
-    /// The log's count of deletions that the last check knew of.
-    deletions: u64,
+    /// The log's count of upheavals that the last check knew of.
+    upheavals: u64,
     /// The log's version at the last fetch.
     fetched_version: u64,
     /// The log's version when high watermarks were last asked for.
@@ -65,7 +65,7 @@ pub(crate) struct StepDone {
 impl Execution {
     /// Opens the task from committed state, and commits what the opening writes.
     pub(crate) fn open(context: &Context) -> Result<Self, Failure> {
-        let (facts, stores, deletions) = {
+        let (facts, stores, upheavals) = {
             let mut state = context.log.lock();
             let stores = state
                 .storage
@@ -74,7 +74,7 @@ impl Execution {
             (
                 open_facts(context, &state, &stores)?,
                 stores,
-                state.deletions,
+                state.upheavals,
             )
         };
         let (ordering, fold) = (Box::new(stores.ordering), Box::new(stores.fold));
@@ -135,7 +135,7 @@ impl Execution {
             round: 0,
             steps: 0,
             steps_since_check: 0,
-            deletions,
+            upheavals,
             fetched_version: 0,
             evidence_version: None,
             draining: false,
@@ -150,7 +150,7 @@ impl Execution {
         }
         let fetched = loop {
             let state = context.log.lock();
-            if state.deletions == self.deletions {
+            if state.upheavals == self.upheavals {
                 break self.fetch(context, &state)?;
             }
             // What was deleted is judged before anything more is fed.
@@ -243,6 +243,8 @@ impl Execution {
         );
         self.task.step_committed();
         self.steps += 1;
+        // What was fed may wait by sequence, and the log need not have changed since watermarks were last asked for.
+        self.evidence_version = None;
         self.steps_since_check += 1;
         let delivered = processed.len() as u64;
         self.observed.delivered(context, processed);
@@ -289,7 +291,7 @@ impl Execution {
         let stamped = self.task.stamp_channels();
         let (log_starts, gone, changed, learned) = {
             let state = context.log.lock();
-            self.deletions = state.deletions;
+            self.upheavals = state.upheavals;
             let storage = &state.storage;
             let log_starts =
                 |channels: &mut dyn Iterator<Item = Channel>| -> BTreeMap<Channel, Offset> {
@@ -388,12 +390,12 @@ impl Execution {
             let partition = state.storage.partition(source.channel);
             partition.is_some_and(|partition| partition.last_stable_offset() > source.position)
         };
-        self.draining || state.deletions != self.deletions || self.sources.iter().any(readable)
+        self.draining || state.upheavals != self.upheavals || self.sources.iter().any(readable)
     }
 
     /// Whether the log has changed since it was last read, or something is to be judged.
     pub(crate) fn is_behind(&self, state: &State) -> bool {
-        state.version != self.fetched_version || state.deletions != self.deletions
+        state.version != self.fetched_version || state.upheavals != self.upheavals
     }
 
     /// Whether a delay keeps something back.

@@ -6,13 +6,13 @@ use parsley_core::{Channel, NodeError, Offset, OpenFacts, Scope};
 use parsley_stage::Initial;
 
 use super::context::Context;
-use crate::log::{State, TaskState};
+use crate::log::{State, TaskStores};
 
 /// Reads the facts of one moment: no earlier execution of the task can commit any more, and its state is at rest.
 pub(crate) fn open_facts(
     context: &Context,
     state: &State,
-    stores: &TaskState,
+    stores: &TaskStores,
 ) -> Result<OpenFacts, NodeError> {
     let storage = &state.storage;
     let recorded = Scope::recorded(&stores.ordering)?;

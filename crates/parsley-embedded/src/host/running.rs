@@ -15,7 +15,8 @@ pub struct Running {
     pub(crate) log: Log,
     pub(crate) board: Arc<Board>,
     pub(crate) application: String,
-    pub(crate) groups: Vec<String>,
+    /// The groups that are to be released in the end.
+    pub(crate) groups: Mutex<Vec<String>>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -95,7 +96,7 @@ impl Running {
             if answered {
                 return;
             }
-            state = self.log.wait_for_progress(state, None);
+            state = self.log.wait_for_progress(state);
         }
     }
 
@@ -118,16 +119,18 @@ impl Running {
             if self.board.is_idle(state.version) {
                 return Waited::Reached;
             }
-            state = self.log.wait_for_progress(state, None);
+            state = self.log.wait_for_progress(state);
         }
     }
 
-    /// Waits until the status is as wished. It is looked at after every step and every change of the log, with the log at rest; the
-    /// predicate must not use the log or the application. Returns otherwise when no task runs any more.
+    /// Waits until the status is as wished. It is looked at after every step and every change of the log; a state that passes in
+    /// between is not seen. Returns otherwise when no task runs any more.
     pub fn wait(&self, mut is_reached: impl FnMut(&Status) -> bool) -> Waited {
-        let mut state = self.log.lock();
         loop {
-            let status = self.status_at(&state);
+            let (status, seen) = {
+                let state = self.log.lock();
+                (self.status_at(&state), state.progress)
+            };
             if is_reached(&status) {
                 return Waited::Reached;
             }
@@ -139,7 +142,10 @@ impl Running {
                     Waited::Refused(refused)
                 };
             }
-            state = self.log.wait_for_progress(state, None);
+            let mut state = self.log.lock();
+            while state.progress == seen {
+                state = self.log.wait_for_progress(state);
+            }
         }
     }
 
@@ -155,22 +161,22 @@ impl Running {
             self.board.stop();
             self.log.nudge(&state);
         }
-        let threads =
-            std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        let stopped_here = !threads.is_empty();
-        for thread in threads {
+        // Whoever else stops it at the same time waits here until all is over.
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
             // A panic inside is caught, and shows in the task's state.
             let _ = thread.join();
         }
         let status = {
             let mut state = self.log.lock();
-            if stopped_here {
-                for group in &self.groups {
-                    state.running_groups.remove(group);
-                }
+            let groups =
+                std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
+            for group in groups {
+                state.running_groups.remove(&group);
             }
             self.status_at(&state)
         };
+        drop(threads);
         let failed = status.tasks.iter().find_map(|task| match &task.state {
             TaskState::Failed { message } => Some(StopError::Failed {
                 stage: task.stage.to_string(),

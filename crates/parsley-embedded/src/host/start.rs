@@ -36,7 +36,7 @@ pub(crate) fn start(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Ru
         log: log.clone(),
         board: Arc::clone(&board),
         application: app.name().to_owned(),
-        groups: stages.iter().map(|stage| stage.group.clone()).collect(),
+        groups: Mutex::new(stages.iter().map(|stage| stage.group.clone()).collect()),
         threads: Mutex::default(),
     };
     let tasks = stages

@@ -1,12 +1,14 @@
 //! A task's thread: executions one after the other, and the waiting in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::MutexGuard;
 use std::time::Instant;
 
 use super::board::{Cell, Rest};
 use super::context::{Context, Failure};
 use super::execution::{Execution, StepDone};
 use super::status::TaskState;
+use crate::log::State;
 
 pub(crate) struct Worker {
     pub(crate) context: Context,
@@ -53,7 +55,12 @@ impl Worker {
 
     /// Runs an execution to its end: `Ok` when the application stops.
     fn execute(&mut self, execution: &mut Execution) -> Result<(), Failure> {
-        self.report(|cell| cell.status.inputs = execution.inputs());
+        self.report(|cell| {
+            // The opening is a step of its own.
+            cell.status.steps += 1;
+            cell.status.held = execution.held();
+            cell.status.inputs = execution.inputs();
+        });
         loop {
             self.answer(execution)?;
             if self.context.board.is_stopping() {
@@ -66,10 +73,18 @@ impl Worker {
                 None if execution.is_delayed() => self.await_round(execution),
                 None => {
                     if !execution.give_evidence(&self.context)? {
+                        self.recover();
                         self.await_news(execution);
                     }
                 }
             }
+        }
+    }
+
+    /// Whatever failed before has been got over, without a step.
+    fn recover(&mut self) {
+        if std::mem::take(&mut self.failures) > 0 {
+            self.report(|cell| cell.status.state = TaskState::Running);
         }
     }
 
@@ -113,10 +128,11 @@ impl Worker {
         } = &self.context;
         let mut state = log.lock();
         while !board.wants(*index) && !execution.has_news(&state) {
-            self.rest(&state, Rest::Idle { at: state.version });
+            let at = state.version;
+            self.rest(&mut state, Rest::Idle { at });
             state = log.wait_for_change(state, None);
         }
-        self.rest(&state, Rest::Busy);
+        self.rest(&mut state, Rest::Busy);
     }
 
     /// Ends a round in which nothing happened although a delay keeps something back: waits until the log changes, or until no other task
@@ -127,17 +143,18 @@ impl Worker {
         } = &self.context;
         let mut state = log.lock();
         while !board.wants(*index) && !execution.is_behind(&state) {
-            self.rest(&state, Rest::Delayed { at: state.version });
+            let at = state.version;
+            self.rest(&mut state, Rest::Delayed { at });
             if board.others_are_quiet(*index, state.version) {
                 break;
             }
             state = log.wait_for_change(state, None);
         }
-        self.rest(&state, Rest::Busy);
+        self.rest(&mut state, Rest::Busy);
     }
 
     /// Notes whether the task has something to do, and tells those whom it may concern.
-    fn rest(&self, state: &std::sync::MutexGuard<'_, crate::log::State>, rest: Rest) {
+    fn rest(&self, state: &mut MutexGuard<'_, State>, rest: Rest) {
         let Context {
             log, board, index, ..
         } = &self.context;
@@ -169,8 +186,8 @@ impl Worker {
         });
         let until = Instant::now().checked_add(settings.backoff.after(attempt));
         let mut state = log.lock();
-        self.rest(&state, Rest::BackingOff);
-        log.report_progress(&state);
+        self.rest(&mut state, Rest::BackingOff);
+        log.report_progress(&mut state);
         loop {
             if board.is_stopping() {
                 return false;
@@ -183,10 +200,10 @@ impl Worker {
                 asked
             });
             if asked {
-                log.report_progress(&state);
+                log.report_progress(&mut state);
             }
             if until.is_some_and(|until| Instant::now() >= until) {
-                self.rest(&state, Rest::Busy);
+                self.rest(&mut state, Rest::Busy);
                 return true;
             }
             state = log.wait_for_change(state, until);
@@ -211,9 +228,9 @@ impl Worker {
             }
             _ => {}
         }
-        let state = log.lock();
+        let mut state = log.lock();
         board.end(*index, ended);
-        log.report_progress(&state);
+        log.report_progress(&mut state);
         // A task that waits for a delay may have waited for this one.
         log.nudge(&state);
     }
@@ -223,9 +240,9 @@ impl Worker {
         let Context {
             log, board, index, ..
         } = &self.context;
-        let state = log.lock();
+        let mut state = log.lock();
         board.with(*index, write);
-        log.report_progress(&state);
+        log.report_progress(&mut state);
     }
 }
 

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use parsley_core::{Channel, Header, Id, MemoryStore, Offset, Record, TopicId};
 use uuid::Uuid;
 
-use crate::time::TimeSource;
-
+mod config;
 mod consumer;
 mod error;
 mod partition;
@@ -19,101 +18,15 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
+pub use config::{Ids, LogConfig, PARTITIONS_MAX, TopicConfig};
 pub use consumer::Consumer;
 pub use error::{ReadError, SendError, TopicError};
 pub(crate) use partition::{Fetched, OutOfRange};
 pub use producer::{Appended, NewRecord, Producer, Transaction};
 pub(crate) use step::StepWriter;
-pub(crate) use storage::{Storage, TaskState};
+pub(crate) use storage::{Storage, TaskStores};
 
 use partition::{Outcome, TransactionId};
-
-/// The largest number of partitions of a topic.
-pub const PARTITIONS_MAX: i32 = 100_000;
-
-/// Where the identities of topics come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Ids {
-    /// Random, as a broker's: no two topics anywhere share one.
-    #[default]
-    Random,
-    /// Made from the topic's name, how many topics of that name there were before, and this number: for runs that can be repeated.
-    Seeded(u64),
-}
-
-/// How a log behaves.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct LogConfig {
-    /// Where topic identities come from. Random by default.
-    pub ids: Ids,
-    /// Where the timestamps of records come from that name none.
-    pub time: TimeSource,
-    /// The largest record taken, in bytes of key, value and headers. 64 MiB by default.
-    pub record_bytes_max: usize,
-}
-
-impl Default for LogConfig {
-    fn default() -> Self {
-        Self {
-            ids: Ids::Random,
-            time: TimeSource::system(),
-            record_bytes_max: 64 << 20,
-        }
-    }
-}
-
-impl LogConfig {
-    /// Sets where topic identities come from.
-    #[must_use]
-    pub fn ids(mut self, ids: Ids) -> Self {
-        self.ids = ids;
-        self
-    }
-
-    /// Sets where default timestamps come from.
-    #[must_use]
-    pub fn time(mut self, time: TimeSource) -> Self {
-        self.time = time;
-        self
-    }
-
-    /// Sets the largest record taken, in bytes.
-    #[must_use]
-    pub fn record_bytes_max(mut self, record_bytes_max: usize) -> Self {
-        self.record_bytes_max = record_bytes_max;
-        self
-    }
-}
-
-/// How a topic is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TopicConfig {
-    /// How many partitions it has: 1 to [`PARTITIONS_MAX`].
-    pub partitions: i32,
-    /// How many of the newest offsets a partition keeps, records and markers alike; everything by default. What an open transaction
-    /// wrote is kept in any case, and all that follows it.
-    pub offsets_max: Option<u64>,
-}
-
-impl TopicConfig {
-    /// A topic that keeps everything.
-    pub const fn partitions(partitions: i32) -> Self {
-        Self {
-            partitions,
-            offsets_max: None,
-        }
-    }
-
-    /// Keeps the newest offsets of each partition alone.
-    #[must_use]
-    pub const fn offsets_max(mut self, offsets_max: u64) -> Self {
-        self.offsets_max = Some(offsets_max);
-        self
-    }
-}
 
 /// A log. A clone is another handle to the same log.
 ///
@@ -151,8 +64,10 @@ pub(crate) struct State {
     pub(crate) storage: Storage,
     /// Moves whenever a reader might see something new.
     pub(crate) version: u64,
-    /// Moves whenever a topic was deleted or a log start moved.
-    pub(crate) deletions: u64,
+    /// Moves whenever a topic was deleted or created anew, or a log start moved.
+    pub(crate) upheavals: u64,
+    /// Moves whenever a task got somewhere.
+    pub(crate) progress: u64,
     /// Groups whose tasks are running.
     pub(crate) running_groups: BTreeSet<String>,
     transactions: u64,
@@ -242,6 +157,9 @@ impl Log {
                 format!("{seed}/{name}/{}", state.storage.incarnations(name)).as_bytes(),
             )),
         };
+        if state.storage.incarnations(name) > 0 {
+            state.upheavals += 1;
+        }
         state
             .storage
             .create_topic(id, name, config.partitions, config.offsets_max);
@@ -261,7 +179,7 @@ impl Log {
                 topic: name.to_owned(),
             });
         }
-        state.deletions += 1;
+        state.upheavals += 1;
         self.wake(&mut state);
         Ok(())
     }
@@ -291,7 +209,7 @@ impl Log {
             },
         )?;
         if moved {
-            state.deletions += 1;
+            state.upheavals += 1;
             self.wake(&mut state);
         }
         Ok(())
@@ -405,7 +323,7 @@ impl Log {
     fn end_transaction(&self, id: TransactionId, touched: &BTreeSet<Channel>, outcome: Outcome) {
         let mut state = self.lock();
         if state.storage.end_transaction(id, touched, outcome) {
-            state.deletions += 1;
+            state.upheavals += 1;
         }
         self.wake(&mut state);
     }
@@ -457,7 +375,7 @@ impl Log {
         let offset = log.append(record, transaction);
         let trimmed = state.storage.retain_newest(channel);
         if trimmed {
-            state.deletions += 1;
+            state.upheavals += 1;
         }
         if trimmed || transaction.is_none() {
             self.wake(&mut state);
@@ -502,7 +420,7 @@ impl Log {
     pub(crate) fn wake(&self, state: &mut State) {
         state.version += 1;
         self.shared.changed.notify_all();
-        self.shared.progress.notify_all();
+        self.report_progress(state);
     }
 
     /// Wakes the tasks although nothing changed: something is asked of them.
@@ -511,7 +429,8 @@ impl Log {
     }
 
     /// Wakes those who watch an application.
-    pub(crate) fn report_progress(&self, _: &MutexGuard<'_, State>) {
+    pub(crate) fn report_progress(&self, state: &mut State) {
+        state.progress += 1;
         self.shared.progress.notify_all();
     }
 
@@ -524,13 +443,12 @@ impl Log {
         wait(&self.shared.changed, state, until)
     }
 
-    /// Releases the lock until a task got somewhere, but not beyond the instant.
+    /// Releases the lock until a task got somewhere.
     pub(crate) fn wait_for_progress<'a>(
         &self,
         state: MutexGuard<'a, State>,
-        until: Option<Instant>,
     ) -> MutexGuard<'a, State> {
-        wait(&self.shared.progress, state, until)
+        wait(&self.shared.progress, state, None)
     }
 
     /// A bounded wait that begins now. A bound too far for the clock is none.

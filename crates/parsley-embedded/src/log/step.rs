@@ -88,7 +88,7 @@ impl<'a> StepWriter<'a> {
             .storage
             .end_transaction(self.transaction, &self.touched, outcome)
         {
-            self.state.deletions += 1;
+            self.state.upheavals += 1;
         }
         self.log.wake(&mut self.state);
     }

@@ -34,12 +34,12 @@ pub(crate) struct Group {
     pub(crate) positions: BTreeMap<Channel, Offset>,
     /// How many tasks the group has: recorded when it first starts (guard G15).
     pub(crate) width: Option<i32>,
-    tasks: BTreeMap<i32, TaskState>,
+    tasks: BTreeMap<i32, TaskStores>,
 }
 
 /// The two stores of a task, shared with the task that reads them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TaskState {
+pub(crate) struct TaskStores {
     pub(crate) ordering: CommittedStore,
     pub(crate) fold: CommittedStore,
 }
@@ -171,12 +171,12 @@ impl Storage {
 
 impl Group {
     /// The stores of a task, empty when it never ran.
-    pub(crate) fn task(&mut self, partition: i32) -> TaskState {
+    pub(crate) fn task(&mut self, partition: i32) -> TaskStores {
         self.tasks.entry(partition).or_default().clone()
     }
 
     /// The stores of a task that has run.
-    pub(crate) fn known_task(&self, partition: i32) -> Option<&TaskState> {
+    pub(crate) fn known_task(&self, partition: i32) -> Option<&TaskStores> {
         self.tasks.get(&partition)
     }
 }

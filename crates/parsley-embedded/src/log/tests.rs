@@ -5,6 +5,7 @@ use bytes::Bytes;
 use parsley_core::{Changes, StateStore};
 
 use super::*;
+use crate::time::TimeSource;
 
 fn fetch(
     log: &Log,
