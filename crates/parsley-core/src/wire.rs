@@ -3,6 +3,8 @@
 //! [`decode`] reads a clock where it lies: it checks every byte once and allocates nothing, so what a clock claims to hold is never a
 //! reason to reserve memory. Only a clock whose entries are out of order is copied, to sort it (decision S5).
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 
 use crate::channel::{Channel, Id, SenderId, TopicId};
@@ -208,28 +210,36 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded<'_>, CorruptClock> {
         let claim = clock.offsets.get(i);
         check_sign("partition", claim.channel.partition.into())?;
         check_sign("offset", claim.offset)?;
-        if last == Some(claim.channel) {
-            return Err(CorruptClock::Repeated {
-                section: "offset",
-                channel: claim.channel,
-            });
+        let channel = claim.channel;
+        match last.map(|last| last.cmp(&channel)) {
+            None | Some(Ordering::Less) => {}
+            Some(Ordering::Greater) => in_order = false,
+            Some(Ordering::Equal) => {
+                return Err(CorruptClock::Repeated {
+                    section: "offset",
+                    channel,
+                });
+            }
         }
-        in_order &= last.is_none_or(|last| last < claim.channel);
-        last = Some(claim.channel);
+        last = Some(channel);
     }
     let mut last: Option<(Channel, SenderId)> = None;
     for i in 0..clock.sequences.len() {
         let claim = clock.sequences.get(i);
         check_sign("partition", claim.channel.partition.into())?;
         check_sign("sequence", claim.sequence)?;
-        let key = (claim.channel, claim.sender);
-        if last == Some(key) {
-            return Err(CorruptClock::Repeated {
-                section: "sequence",
-                channel: claim.channel,
-            });
+        let channel = claim.channel;
+        let key = (channel, claim.sender);
+        match last.map(|last| last.cmp(&key)) {
+            None | Some(Ordering::Less) => {}
+            Some(Ordering::Greater) => in_order = false,
+            Some(Ordering::Equal) => {
+                return Err(CorruptClock::Repeated {
+                    section: "sequence",
+                    channel,
+                });
+            }
         }
-        in_order &= last.is_none_or(|last| last < key);
         last = Some(key);
     }
     if in_order {
