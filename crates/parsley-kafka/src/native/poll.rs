@@ -22,6 +22,9 @@ use crate::event::{ConsumerError, Partition, Polled, Record};
 /// It reads the queue that [`BaseConsumer::poll`] reads, which must not be called beside it: each event goes to one of them. Logs,
 /// statistics and the outcome of offset commits go to the consumer's context. A context that makes OAuth tokens of its own is not
 /// served: librdkafka is told that there is no token.
+///
+/// Dropping it gives up every partition and leaves the group, without asking anyone: a step that is open by then has to be aborted.
+/// Only eager assignors are served, `range` among them.
 pub struct EventConsumer<C: ConsumerContext = DefaultConsumerContext> {
     // Before the consumer: librdkafka wants a client's queues released first.
     queue: Queue,
@@ -97,6 +100,40 @@ impl<C: ConsumerContext> EventConsumer<C> {
                 None => {}
             }
         }
+    }
+
+    /// Acknowledges every rebalance that is open, and gives up partitions and subscription, until no rebalance is left to acknowledge.
+    ///
+    /// Without this, the consumer's own close would acknowledge what is left while librdkafka takes the group down, and that call can wait
+    /// forever for an answer that nobody gives any more (librdkafka issue 4884). Here the group is still up, and answers.
+    fn give_up(&mut self) {
+        loop {
+            // The first acknowledges a revoke, the second an assignment, polled or not; where none is open, neither has an effect. In
+            // this order the unsubscription that follows is not put off until a rebalance ends.
+            self.acknowledge(false);
+            self.acknowledge(true);
+            self.consumer.unsubscribe();
+            let mut settled = true;
+            while let Some(polled) = self.poll(Duration::ZERO) {
+                match polled {
+                    Polled::Assigned(_) => self.acknowledge(true),
+                    Polled::Revoked { .. } => self.acknowledge(false),
+                    _ => continue,
+                }
+                settled = false;
+            }
+            if settled {
+                return;
+            }
+        }
+    }
+
+    /// Acknowledges an assignment, taking nothing of it, or a revoke. A failure says that there was nothing to acknowledge.
+    fn acknowledge(&self, assignment: bool) {
+        let _ = match assignment {
+            true => self.consumer.assign(&TopicPartitionList::new()),
+            false => self.consumer.unassign(),
+        };
     }
 
     /// What an event says; `None` when it went to the consumer's context.
@@ -305,6 +342,15 @@ impl<C: ConsumerContext> EventConsumer<C> {
         let new: Arc<str> = Arc::from(topic);
         self.topics.push(Arc::clone(&new));
         new
+    }
+}
+
+impl<C: ConsumerContext> Drop for EventConsumer<C> {
+    fn drop(&mut self) {
+        // Once closed, the group is down and answers nothing.
+        if !self.consumer.closed() {
+            self.give_up();
+        }
     }
 }
 

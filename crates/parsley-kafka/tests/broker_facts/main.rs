@@ -6,17 +6,21 @@ mod world;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use parsley_kafka::{DescribeError, Partition, Polled, Record, describe_topics};
+use parsley_kafka::{DescribeError, EventConsumer, Partition, Polled, Record, describe_topics};
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::client::ClientContext;
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 use rdkafka::message::{Header, OwnedHeaders, Timestamp};
 use rdkafka::producer::{BaseRecord, Producer};
+use rdkafka::types::RDKafkaRespErr;
 use uuid::Uuid;
 use world::*;
 
@@ -244,7 +248,7 @@ fn k5_a_stale_generation_is_refused() {
     let mut zombie = {
         let mut config = consumer_config(group, "read_committed");
         config.set("max.poll.interval.ms", "2000");
-        parsley_kafka::EventConsumer::new(config.create().unwrap()).unwrap()
+        EventConsumer::new(config.create().unwrap()).unwrap()
     };
     zombie.consumer().subscribe(&[input]).unwrap();
     join(&mut zombie, |_| 0);
@@ -477,4 +481,55 @@ fn a_polled_record_is_whole() {
             offset: 4
         }
     );
+}
+
+/// Counts the rebalances that the consumer hands to its context, as its own close does.
+struct CountsRebalances(Arc<AtomicUsize>);
+
+impl ClientContext for CountsRebalances {}
+
+impl ConsumerContext for CountsRebalances {
+    fn rebalance(
+        &self,
+        consumer: &BaseConsumer<Self>,
+        _: RDKafkaRespErr,
+        _: &mut TopicPartitionList,
+    ) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        consumer.unassign().unwrap();
+    }
+}
+
+/// A zombie's drop once hung: its unread revoke was acknowledged by the consumer's close while librdkafka took the group down
+/// (librdkafka issue 4884). Everything has to be acknowledged before the close, which then has nothing to hand to the context.
+#[test]
+fn a_drop_acknowledges_everything_before_the_close_and_leaves_the_group() {
+    let (group, topic) = ("drop", "drop");
+    create_topic(topic, 1);
+    for acknowledged in [true, false] {
+        let counted = Arc::new(AtomicUsize::new(0));
+        let dropped: BaseConsumer<CountsRebalances> = consumer_config(group, "read_committed")
+            .create_with_context(CountsRebalances(Arc::clone(&counted)))
+            .unwrap();
+        let mut dropped = EventConsumer::new(dropped).unwrap();
+        dropped.consumer().subscribe(&[topic]).unwrap();
+        let Polled::Assigned(_) = next(&mut dropped) else {
+            panic!("no assignment")
+        };
+        if acknowledged {
+            dropped
+                .consumer()
+                .assign(&positions(topic, &[(0, 0)]))
+                .unwrap();
+        }
+        drop(dropped);
+        assert_eq!(
+            counted.load(Ordering::SeqCst),
+            0,
+            "acknowledged before: {acknowledged}"
+        );
+        let mut heir = consumer(group, "read_committed");
+        heir.consumer().subscribe(&[topic]).unwrap();
+        assert_eq!(join(&mut heir, |_| 0).len(), 1);
+    }
 }

@@ -9,7 +9,7 @@ use parsley_kafka::{EventConsumer, Partition, Polled, Record, TopicFacts, descri
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -168,7 +168,10 @@ pub fn record(offset: i64, value: &str) -> Seen {
 
 /// The next event within `limit`. Errors that concern no partition and pass by themselves, such as a connection that is made anew,
 /// are printed and passed over.
-pub fn poll(consumer: &mut EventConsumer, limit: Duration) -> Option<Polled> {
+pub fn poll<C: ConsumerContext>(
+    consumer: &mut EventConsumer<C>,
+    limit: Duration,
+) -> Option<Polled> {
     let started = Instant::now();
     loop {
         match consumer.poll(limit.saturating_sub(started.elapsed())) {
@@ -181,7 +184,7 @@ pub fn poll(consumer: &mut EventConsumer, limit: Duration) -> Option<Polled> {
 }
 
 /// The next event, which has to be there within the bound.
-pub fn next(consumer: &mut EventConsumer) -> Polled {
+pub fn next<C: ConsumerContext>(consumer: &mut EventConsumer<C>) -> Polled {
     poll(consumer, BOUND).unwrap_or_else(|| panic!("no event within {BOUND:?}"))
 }
 
