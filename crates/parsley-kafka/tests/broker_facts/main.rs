@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -415,6 +415,9 @@ fn a_polled_record_is_whole() {
     let topic = "whole";
     create_topic(topic, 1);
     let producer = producer("whole");
+    // Of today: the broker deletes what is older than its retention time.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let now_ms = i64::try_from(now.as_millis()).unwrap();
     producer.begin_transaction().unwrap();
     let headers = OwnedHeaders::new()
         .insert(Header {
@@ -434,17 +437,17 @@ fn a_polled_record_is_whole() {
         .key("k")
         .payload("v")
         .headers(headers)
-        .timestamp(1_000);
+        .timestamp(now_ms);
     producer.send(full).map_err(|(error, _)| error).unwrap();
     let bare = BaseRecord::<str, str>::to(topic)
         .partition(0)
-        .timestamp(1_001);
+        .timestamp(now_ms + 1);
     producer.send(bare).map_err(|(error, _)| error).unwrap();
     let empty = BaseRecord::to(topic)
         .partition(0)
         .key("")
         .payload("")
-        .timestamp(1_002);
+        .timestamp(now_ms + 2);
     producer.send(empty).map_err(|(error, _)| error).unwrap();
     producer.commit_transaction(BOUND).unwrap();
 
@@ -463,7 +466,7 @@ fn a_polled_record_is_whole() {
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), value.clone()))
                 .collect(),
-            timestamp: Timestamp::CreateTime(1_000 + offset),
+            timestamp: Timestamp::CreateTime(now_ms + offset),
         })
     };
     let mut reader = reader(topic, "read_committed");
