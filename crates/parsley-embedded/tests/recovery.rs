@@ -396,10 +396,12 @@ fn joining(inputs: &[&str]) -> App {
     App::named("app").stage(stage).build().unwrap()
 }
 
-fn run(host: &Host, app: &App) {
+/// Runs until nothing more can be done. Returns how many records came again.
+fn run(host: &Host, app: &App) -> u64 {
     let running = host.start(app).unwrap();
     assert_eq!(running.wait_until_idle(), Waited::Reached);
-    running.stop().unwrap();
+    let status = running.stop().unwrap();
+    status.tasks.iter().map(|task| task.dropped).sum()
 }
 
 #[test]
@@ -433,10 +435,32 @@ fn an_added_input_is_read_from_where_the_delivered_past_ends() {
         .send(claiming("y", "claims x up to 1", &clock))
         .unwrap();
     run(&host, &joining(&["y"]));
-    run(&host, &joining(&["x", "y"]));
+    let dropped = run(&host, &joining(&["x", "y"]));
+    assert_eq!(dropped, 0, "what is skipped is not read");
     assert_eq!(
         values(host.log(), "out"),
         ["s(y:claims x up to 1)", "s(x:2)", "s(x:3)"]
+    );
+}
+
+/// P12: the delivered past claims less than retention has taken.
+#[test]
+fn p12_an_added_input_is_read_from_its_log_start_when_that_is_higher() {
+    let host = host_with(builder(), &["x", "y", "out"]);
+    send_numbers(&host, "x", 0..12);
+    let mut clock = parsley_core::Clock::new();
+    clock.claim_offset(channel(&host, "x", 0), 5);
+    host.producer()
+        .send(claiming("y", "claims x up to 5", &clock))
+        .unwrap();
+    run(&host, &joining(&["y"]));
+    host.log()
+        .delete_records(channel(&host, "x", 0), 10)
+        .unwrap();
+    run(&host, &joining(&["x", "y"]));
+    assert_eq!(
+        values(host.log(), "out"),
+        ["s(y:claims x up to 5)", "s(x:10)", "s(x:11)"]
     );
 }
 

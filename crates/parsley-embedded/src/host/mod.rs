@@ -23,6 +23,8 @@ mod settings;
 mod start;
 mod status;
 mod sweep;
+#[cfg(test)]
+mod tests;
 mod worker;
 
 pub use backoff::Backoff;

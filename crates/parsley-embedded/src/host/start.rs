@@ -85,7 +85,7 @@ pub(crate) fn start(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Ru
     Ok(running)
 }
 
-fn initial_status(stage: &Arc<str>, partition: i32) -> TaskStatus {
+pub(crate) fn initial_status(stage: &Arc<str>, partition: i32) -> TaskStatus {
     TaskStatus {
         stage: Arc::clone(stage),
         partition,
