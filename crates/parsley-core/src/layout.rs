@@ -398,7 +398,8 @@ impl HeldRecord {
     ///
     /// # Errors
     ///
-    /// When it is not one that [`HeldRecord::to_bytes`] writes.
+    /// When it is not a held record. Two things that [`HeldRecord::to_bytes`] does not write are read all the same, since other writers of
+    /// this layout may: any sender sequence on an untagged record, and a clock out of order, which is sorted.
     pub fn from_bytes(value: &Bytes) -> Result<Self, CorruptValue> {
         let mut fields = Fields::of(value);
         let offset = fields.natural("offset")?;

@@ -602,7 +602,8 @@ impl Node {
             return Ok(());
         }
         self.drain.restart();
-        for (&channel, &watermark) in watermarks {
+        // One of 0 says that nothing was ever appended, and vouches for nothing (decision D16).
+        for (&channel, &watermark) in watermarks.iter().filter(|&(_, &watermark)| watermark > 0) {
             self.own.watermark(channel, watermark, &mark.issued);
             if let Some(index) = self.received.index_of(channel) {
                 let input = &mut self.inputs[index];
@@ -666,7 +667,7 @@ impl Node {
         let log_starts = self
             .inputs
             .iter()
-            .filter(|input| !input.gone)
+            .filter(|input| !input.gone && !gone.contains(&input.channel.topic))
             .try_for_each(|input| {
                 let log_start = log_starts.get(&input.channel);
                 log_start.map_or(Ok(()), |&log_start| {

@@ -292,3 +292,35 @@ fn p16_a_watermark_judges_every_clock_in_custody_by_itself() {
         )
     );
 }
+
+/// A watermark of 0 once met every claim on a channel of which anything was known.
+#[test]
+fn p16_a_watermark_of_zero_vouches_for_nothing() {
+    let start = OpenFacts {
+        start: channels(&[("x:0", 10)]),
+        ..OpenFacts::default()
+    };
+    let mut world = World::open(
+        config(&["x:0", "y:0"], &[]),
+        &start,
+        parsley_core::MemoryStore::new(),
+    )
+    .expect("opens");
+    assert!(
+        world
+            .feed_claiming("y:0", 0, &clock(&[], &[("x:0", "alice", 3)]))
+            .is_empty()
+    );
+    assert!(world.watermarks(&[("x:0", 0)]).is_empty());
+    assert_eq!(world.watermarks(&[("x:0", 10)]), ["y:0@0"]);
+}
+
+#[test]
+fn p14_a_topic_that_is_gone_has_no_log_start_to_judge() {
+    let mut world = World::new(config(&["c:0"], &[]));
+    world.feed(record("c:0", 3));
+    world
+        .node
+        .check(&channels(&[("c:0", 9)]), &topics(&["c"]))
+        .expect("gone, with nothing held");
+}

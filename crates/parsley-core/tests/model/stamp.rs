@@ -134,16 +134,16 @@ impl Execution {
         }
     }
 
-    /// A watermark of 0 says that nothing was ever appended, so it gives no offset to claim.
+    /// A watermark of 0 says that nothing was ever appended: it gives no offset to claim and meets nothing.
     pub fn watermarks(&mut self, mark: &Mark, watermarks: &BTreeMap<Channel, i64>) {
         for (&on, &watermark) in watermarks {
+            if watermark == 0 {
+                continue;
+            }
             self.evidence
                 .entry(on)
                 .or_default()
                 .push((mark.arrivals, watermark));
-            if watermark == 0 {
-                continue;
-            }
             if self.sink_channels().contains(&on) {
                 self.raise_own(on, watermark - 1, mark.own.get(&on).copied());
             }
