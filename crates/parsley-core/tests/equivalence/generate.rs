@@ -211,10 +211,10 @@ impl Generator {
             let fed = fed.max(state.frontiers.get(&on).copied());
             let covered = fed.map_or(0, |fed| fed + 1);
             let start = if state.scope.is_none() || !recorded.0.contains(&on) {
-                match self.chance.below(5) {
+                match self.chance.below(6) {
                     0 => None,
                     1 => Some(log.end),
-                    2 => Some(0),
+                    2 | 3 => Some(0),
                     _ => Some(log.start),
                 }
             } else {
@@ -243,12 +243,14 @@ impl Generator {
     /// Log starts, now and then of a channel that retention has eaten too much of.
     fn learned_log_starts(&mut self) -> BTreeMap<Channel, i64> {
         let mut learned = BTreeMap::new();
-        for on in self.world.live_channels() {
-            if self.chance.percent(70) {
+        for on in self.world.channels() {
+            // Of a topic that is gone there may be a stale answer.
+            let gone = self.world.gone.contains(&topic_of(on));
+            if self.chance.percent(if gone { 15 } else { 70 }) {
                 let start = self.world.logs[&on].start;
                 let ahead = self
                     .chance
-                    .percent(2)
+                    .percent(if gone { 50 } else { 2 })
                     .then(|| self.world.end(on) + self.chance.between(0, 2));
                 learned.insert(on, ahead.unwrap_or(start));
             }
@@ -588,13 +590,17 @@ impl Generator {
                 .inputs
                 .iter()
                 .any(|&on| topic_of(on) == topic && !self.model.execution().held(on).is_empty());
-            if self.chance.percent(if held { 20 } else { 60 }) {
+            if self.chance.percent(if held { 20 } else { 75 }) {
                 truncation.gone.insert(topic);
             }
             if self.chance.percent(40) {
                 truncation.drop_gone.insert(topic);
             }
         }
+        // No log start of a topic that the same check finds gone: the broker answers one or the other.
+        truncation
+            .log_starts
+            .retain(|&on, _| !truncation.gone.contains(&topic_of(on)));
         self.ops.push(Op::Truncate(truncation.clone()));
         if self.model.truncate(&truncation).is_err() {
             return self.lost();
@@ -606,6 +612,8 @@ impl Generator {
         let held = self.holding().into_iter().map(topic_of).collect::<Vec<_>>();
         let topics: Vec<Topic> = if self.chance.percent(35) && !held.is_empty() {
             held
+        } else if self.chance.percent(50) && !self.sinks.is_empty() {
+            self.sinks.keys().copied().collect()
         } else {
             self.world.partitions.keys().copied().collect()
         };
