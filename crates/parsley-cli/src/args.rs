@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 use crate::exit::Exit;
@@ -17,6 +19,20 @@ pub struct Args {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show causal order at work: a topology that would see effects before their causes, and does not
+    #[command(after_help = Exit::table())]
+    Demo {
+        /// Commands to run, one JSON object a line: {"account":"a","deposit":5} or {"account":"a","withdraw":7}; `-` reads standard
+        /// input. Without it, 1,000 built-in ones
+        #[arg(long, value_name = "FILE")]
+        input: Option<Input>,
+        /// Print one JSON object a line, the summary last
+        #[arg(long)]
+        json: bool,
+        /// Write every delivery at every stage to a file, one JSON object a line
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+    },
     /// Drive one bare node from a script (docs/node-script.md)
     #[command(after_help = Exit::table())]
     Node {

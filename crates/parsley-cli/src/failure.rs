@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::clock::ClockError;
+use crate::demo::DemoError;
 use crate::exit::Exit;
 use crate::script::ScriptError;
 
@@ -16,6 +17,9 @@ pub enum Failure {
     /// A clock is malformed.
     #[error(transparent)]
     Clock(#[from] ClockError),
+    /// The demo cannot run to its end.
+    #[error(transparent)]
+    Demo(Box<DemoError>),
     /// Input cannot be read.
     #[error("{input} cannot be read: {source}")]
     Read {
@@ -40,8 +44,15 @@ impl Failure {
         match self {
             _ if self.is_closed_pipe() => Exit::Done,
             Self::Script(error) => error.exit(),
+            Self::Demo(error) => error.exit(),
             Self::Clock(_) => Exit::MalformedData,
             Self::Read { .. } | Self::Write(_) => Exit::Io,
         }
+    }
+}
+
+impl From<DemoError> for Failure {
+    fn from(error: DemoError) -> Self {
+        Self::Demo(Box::new(error))
     }
 }

@@ -2,12 +2,15 @@
 
 mod args;
 mod clock;
+mod demo;
 mod exit;
 mod failure;
 mod input;
 mod lines;
 mod object;
+mod plain;
 mod script;
+mod style;
 
 use std::io::{self, BufWriter};
 use std::process::ExitCode;
@@ -34,6 +37,9 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match command {
+        Command::Demo { input, json, trace } => {
+            demo::run(input.as_ref(), json, trace.as_deref(), &mut out)
+        }
         Command::Node { script } => script::run(&script, &mut out),
         Command::Clock(Clock::Decode { clocks, json: _ }) => {
             clock::decode(&clocks, &mut out).map(|()| Exit::Done)
@@ -47,5 +53,9 @@ fn run(command: Command) -> Result<Exit, Failure> {
 /// Says on standard error what went wrong. When that cannot be written either, the exit code has to do.
 fn report(failure: &Failure) {
     use std::io::Write;
-    let _ = writeln!(io::stderr(), "parsley: {failure}");
+    let _ = writeln!(
+        io::stderr(),
+        "parsley: {}",
+        plain::plain(&failure.to_string())
+    );
 }

@@ -41,9 +41,10 @@ pub enum JsonFault {
     },
 }
 
+/// A clock, in the order of its entries.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ClockJson {
+pub struct ClockJson {
     #[serde(default)]
     offsets: Vec<Object<OffsetJson>>,
     #[serde(default)]
@@ -67,30 +68,34 @@ struct SequenceJson {
     sequence: i64,
 }
 
-/// Writes a clock as one line, its entries in clock order.
-pub fn write(clock: &Clock, out: &mut impl Write) -> io::Result<()> {
-    let offsets = clock.offsets().iter().map(|claim| {
-        Object(OffsetJson {
-            topic: claim.channel.topic.0.uuid(),
-            partition: claim.channel.partition,
-            offset: claim.offset,
-        })
-    });
-    let sequences = clock.sequences().iter().map(|claim| {
-        Object(SequenceJson {
-            topic: claim.channel.topic.0.uuid(),
-            partition: claim.channel.partition,
-            sender: claim.sender.0.uuid(),
-            sequence: claim.sequence,
-        })
-    });
-    serde_json::to_writer(
-        &mut *out,
-        &ClockJson {
+impl ClockJson {
+    /// A clock's entries, in clock order.
+    pub fn of(clock: &Clock) -> Self {
+        let offsets = clock.offsets().iter().map(|claim| {
+            Object(OffsetJson {
+                topic: claim.channel.topic.0.uuid(),
+                partition: claim.channel.partition,
+                offset: claim.offset,
+            })
+        });
+        let sequences = clock.sequences().iter().map(|claim| {
+            Object(SequenceJson {
+                topic: claim.channel.topic.0.uuid(),
+                partition: claim.channel.partition,
+                sender: claim.sender.0.uuid(),
+                sequence: claim.sequence,
+            })
+        });
+        Self {
             offsets: offsets.collect(),
             sequences: sequences.collect(),
-        },
-    )?;
+        }
+    }
+}
+
+/// Writes a clock as one line, its entries in clock order.
+pub fn write(clock: &Clock, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &ClockJson::of(clock))?;
     writeln!(out)
 }
 

@@ -6,6 +6,8 @@ use std::io::Write;
 
 use parsley_core::wire::{self, CorruptClock};
 
+pub use json::ClockJson;
+
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::lines::{Line, Lines};

@@ -1,0 +1,94 @@
+//! Why the demo cannot run to its end.
+
+use std::io;
+use std::path::PathBuf;
+
+use parsley::BuildError;
+use parsley::core::Refusal;
+use parsley::embedded::{HostError, ReadError, SendError, StartError, StopError, TopicError};
+
+use crate::exit::Exit;
+
+/// Why the demo cannot run to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DemoError {
+    /// The topology is not well formed.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The host cannot be made.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// A topic cannot be made, or not be trimmed.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
+    /// The application cannot be started.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The application did not stop as it should.
+    #[error(transparent)]
+    Stop(#[from] StopError),
+    /// A command cannot be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// A topic cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// A record is not what the demo's stages write.
+    #[error("{topic}:{partition}@{offset} is not what was expected: {reason}")]
+    Record {
+        /// Its topic.
+        topic: String,
+        /// Its partition.
+        partition: i32,
+        /// Its offset.
+        offset: i64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A guard stopped a task.
+    #[error("partition {partition} of stage {stage}: {refusal}")]
+    Refused {
+        /// The stage.
+        stage: String,
+        /// The partition.
+        partition: i32,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A task failed.
+    #[error("partition {partition} of stage {stage} failed: {message}")]
+    Failed {
+        /// The stage.
+        stage: String,
+        /// The partition.
+        partition: i32,
+        /// What failed.
+        message: String,
+    },
+    /// A thread cannot be started.
+    #[error("no thread: {0}")]
+    Thread(#[source] io::Error),
+    /// Nothing is heard of the application any more.
+    #[error("the application went away before all was done")]
+    Silent,
+    /// The trace cannot be written.
+    #[error("the trace {} cannot be written: {source}", path.display())]
+    Trace {
+        /// Where to.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl DemoError {
+    /// The exit code that stands for it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Refused { .. } | Self::Start(StartError::Refused { .. }) => Exit::Refused,
+            Self::Trace { .. } => Exit::Io,
+            _ => Exit::Failed,
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! `parsley demo`: a topology that would see effects before their causes, and does not.
+
+mod audit;
+mod builtin;
+mod command;
+mod error;
+mod feed;
+mod gate;
+mod holds;
+mod judge;
+mod mirror;
+mod progress;
+mod screen;
+mod topology;
+mod trace;
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread;
+use std::time::Duration;
+
+use parsley::embedded::{
+    DeliveryEvent, HoldEvent, Host, Ids, LogConfig, Running, Status, TaskState, Waited,
+};
+
+pub use error::DemoError;
+
+use audit::Auditor;
+use feed::{Fed, Feeder, Pace};
+use gate::Gate;
+use progress::Progress;
+use screen::Screen;
+
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::input::Input;
+
+const PARTITIONS: i32 = 2;
+/// For how many of its fetch rounds the adversary keeps a command from the reconciler. A round lasts until the log changes at least: this is
+/// more than all the portions of commands that are under way, so that the stages before the reconciler have come on in the meantime.
+const DELAY_ROUNDS: u64 = 24;
+/// The seed of topic identities: with it they are the same in each run.
+const IDS: u64 = 2;
+/// How many observations may queue up.
+const QUEUE: usize = 1024;
+/// How long a full application may be silent. It never is, unless something is badly wrong.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What the one who watches is told.
+enum Seen {
+    Held(HoldEvent),
+    Delivered(DeliveryEvent),
+    /// All is fed.
+    Fed(Result<Fed, Failure>),
+    /// All is delivered.
+    Idle,
+    /// A task does not work as it should.
+    Broken,
+}
+
+/// Runs the demo: over the commands of an input, or the built-in ones.
+pub fn run(
+    input: Option<&Input>,
+    json: bool,
+    trace: Option<&Path>,
+    out: impl Write,
+) -> Result<Exit, Failure> {
+    let mut screen = if json {
+        Screen::json(out)
+    } else {
+        Screen::table(out)
+    };
+    let (seen, sight) = mpsc::sync_channel(QUEUE);
+    let host = host(&seen)?;
+    let pace = if input.is_some() {
+        Pace::INPUT
+    } else {
+        Pace::BUILTIN
+    };
+    let gate = Arc::new(Gate::new(pace.under_way));
+    let auditor = Auditor::new(host.clone(), Arc::clone(&gate), trace)?;
+    if let Some(input) = input {
+        // What cannot be opened is said before anything is shown.
+        input.open()?;
+    }
+    screen.begin().map_err(Failure::Write)?;
+
+    let progress = input.map_or(Progress::none(), Progress::over);
+    let app = topology::app().map_err(DemoError::from)?;
+    let running = Arc::new(host.start(&app).map_err(DemoError::from)?);
+    watch(&running, &seen)?;
+    let feeder = Feeder::new(host.producer(), Arc::clone(&gate), pace);
+    feed(feeder, input.cloned(), progress.clone(), seen.clone())?;
+    let watched = Watch {
+        running: &running,
+        seen,
+        sight,
+        gate: &gate,
+    }
+    .all(auditor, &mut screen);
+    gate.close();
+    progress.end();
+    let (auditor, fed, failed) = watched?;
+    running.stop().map_err(DemoError::from)?;
+
+    let summary = auditor.end(&fed)?;
+    screen.end(&summary).map_err(Failure::Write)?;
+    match failed {
+        Some(failure) => Err(failure),
+        None if summary.is_good() => Ok(Exit::Done),
+        None => Ok(Exit::Failed),
+    }
+}
+
+fn host(seen: &SyncSender<Seen>) -> Result<Host, DemoError> {
+    let (delivered, held) = (seen.clone(), seen.clone());
+    // Nobody looks on any more when the demo ends early.
+    let host = Host::builder()
+        .log_config(LogConfig::default().ids(Ids::Seeded(IDS)))
+        .delay(topology::RECONCILER, topology::COMMANDS, DELAY_ROUNDS)
+        .on_delivery(move |event| drop(delivered.send(Seen::Delivered(event.clone()))))
+        .on_hold(move |event| drop(held.send(Seen::Held(event.clone()))))
+        .build()?;
+    for topic in [
+        topology::COMMANDS,
+        topology::EVENTS,
+        topology::VIEWS,
+        topology::FINDINGS,
+    ] {
+        host.create_topic(topic, PARTITIONS)?;
+    }
+    Ok(host)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), DemoError> {
+    // The thread ends with its work or with the process: nobody waits for input that never ends.
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(work)
+        .map(drop)
+        .map_err(DemoError::Thread)
+}
+
+/// Looks out for a task that does not work as it should.
+fn watch(running: &Arc<Running>, seen: &SyncSender<Seen>) -> Result<(), DemoError> {
+    let (running, seen) = (Arc::clone(running), seen.clone());
+    spawn("watch", move || {
+        if running.wait(|status| broken(status).is_some()) == Waited::Reached {
+            drop(seen.send(Seen::Broken));
+        }
+    })
+}
+
+fn broken(status: &Status) -> Option<DemoError> {
+    status.tasks.iter().find_map(|task| {
+        let (stage, partition) = (task.stage.to_string(), task.partition);
+        match &task.state {
+            TaskState::Refused(refusal) => Some(DemoError::Refused {
+                stage,
+                partition,
+                refusal: refusal.clone(),
+            }),
+            // The demo's logic never fails, so trying again does not help.
+            TaskState::Failed { message } | TaskState::Retrying { message, .. } => {
+                Some(DemoError::Failed {
+                    stage,
+                    partition,
+                    message: message.clone(),
+                })
+            }
+            _ => None,
+        }
+    })
+}
+
+fn feed(
+    feeder: Feeder,
+    input: Option<Input>,
+    progress: Progress,
+    seen: SyncSender<Seen>,
+) -> Result<(), DemoError> {
+    spawn("feed", move || {
+        let fed = match input {
+            None => feeder.builtin(),
+            Some(input) => feeder.input(&input, &progress),
+        };
+        drop(seen.send(Seen::Fed(fed)));
+    })
+}
+
+/// Watches until all is delivered.
+struct Watch<'a> {
+    running: &'a Arc<Running>,
+    seen: SyncSender<Seen>,
+    sight: Receiver<Seen>,
+    gate: &'a Gate,
+}
+
+impl Watch<'_> {
+    /// Returns what was seen, what was fed, and why no more was fed, if something went wrong with the input.
+    fn all(
+        self,
+        mut auditor: Auditor,
+        screen: &mut Screen<impl Write>,
+    ) -> Result<(Auditor, Fed, Option<Failure>), Failure> {
+        let mut fed = Fed::default();
+        let mut failed = None;
+        loop {
+            match self.sight.recv_timeout(SILENCE) {
+                Ok(Seen::Held(event)) => auditor.held(&event),
+                Ok(Seen::Delivered(event)) => {
+                    if let Some(held) = auditor.delivered(&event)? {
+                        screen.held(held).map_err(Failure::Write)?;
+                    }
+                }
+                Ok(Seen::Fed(all)) => {
+                    match all {
+                        Ok(all) => fed = all,
+                        Err(failure) => failed = Some(failure),
+                    }
+                    let (running, seen) = (Arc::clone(self.running), self.seen.clone());
+                    spawn("idle", move || {
+                        // Tasks tell what they delivered before they rest: this is the last that is seen.
+                        if running.wait_until_idle() == Waited::Reached {
+                            drop(seen.send(Seen::Idle));
+                        }
+                    })?;
+                }
+                Ok(Seen::Idle) => return Ok((auditor, fed, failed)),
+                Ok(Seen::Broken) => {
+                    return Err(broken(&self.running.status())
+                        .unwrap_or(DemoError::Silent)
+                        .into());
+                }
+                Err(RecvTimeoutError::Timeout) if !self.gate.is_full() => {}
+                Err(_) => return Err(DemoError::Silent.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The trace: every delivery at every stage as a line of JSON, with all that an independent checker needs.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use parsley::core::{Clock, wire};
+use parsley::embedded::{DeliveryEvent, Host};
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::error::DemoError;
+use super::judge::Handed;
+use super::mirror::{Mirror, Mirrored};
+use super::topology::{COMMANDER, COMMANDS, EVENTS, FINDINGS, PROJECTOR, VIEWS};
+use crate::clock::ClockJson;
+
+/// Writes the trace. It sees the topics as a reader beside the application does.
+pub struct Trace {
+    path: PathBuf,
+    file: BufWriter<File>,
+    commands: Mirror,
+    events: Mirror,
+    views: Mirror,
+    findings: Mirror,
+}
+
+#[derive(Serialize)]
+struct DeliveryLine<'a> {
+    stage: &'a str,
+    partition: i32,
+    topic: &'a str,
+    channel: String,
+    offset: i64,
+    key: Option<String>,
+    value: Value,
+    clock: ClockJson,
+    sender: Option<Uuid>,
+    sequence: Option<i64>,
+    arrival: u64,
+    delivery: u64,
+    held: bool,
+    sent: Vec<SentLine<'a>>,
+}
+
+#[derive(Serialize)]
+struct SentLine<'a> {
+    topic: &'a str,
+    channel: String,
+    offset: i64,
+    sequence: Option<i64>,
+}
+
+impl Trace {
+    /// Begins a trace. What stood in the file is gone.
+    pub fn create(path: &Path, host: &Host) -> Result<Self, DemoError> {
+        let file = File::create(path).map_err(|source| DemoError::Trace {
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::with_capacity(1 << 16, file),
+            // Each command is delivered to two stages. Each event and view is sent once and delivered once.
+            commands: Mirror::new(host, COMMANDS, 2)?,
+            events: Mirror::new(host, EVENTS, 2)?.following_causes(),
+            views: Mirror::new(host, VIEWS, 2)?.following_causes(),
+            findings: Mirror::new(host, FINDINGS, 1)?.following_causes(),
+        })
+    }
+
+    /// Writes a delivery.
+    pub fn delivered(&mut self, event: &DeliveryEvent, handed: Handed) -> Result<(), DemoError> {
+        let (partition, offset) = (event.channel.partition, event.offset);
+        let Mirrored { value, sender, .. } = match &*event.topic {
+            COMMANDS => self.commands.take(partition, offset)?,
+            EVENTS => self.events.take(partition, offset)?,
+            _ => self.views.take(partition, offset)?,
+        };
+        let (topic, sent) = match (&*event.stage, &*event.topic) {
+            (COMMANDER, _) => (EVENTS, self.events.take_effects(partition, offset)?),
+            (PROJECTOR, _) => (VIEWS, self.views.take_effects(partition, offset)?),
+            (_, VIEWS) => (FINDINGS, self.findings.take_effects(partition, offset)?),
+            _ => (FINDINGS, Vec::new()),
+        };
+        let sent = sent.iter().map(|sent| SentLine {
+            topic,
+            channel: sent.channel.to_string(),
+            offset: sent.offset,
+            sequence: sent.sender.map(|(_, sequence)| sequence),
+        });
+        let corrupt = |reason: String| DemoError::Record {
+            topic: event.topic.to_string(),
+            partition,
+            offset,
+            reason,
+        };
+        let clock: Clock = wire::decode(&event.clock)
+            .map_err(|error| corrupt(error.to_string()))?
+            .into_clock();
+        let line = DeliveryLine {
+            stage: &event.stage,
+            partition: event.partition,
+            topic: &event.topic,
+            channel: event.channel.to_string(),
+            offset,
+            key: event
+                .key
+                .as_deref()
+                .map(|key| String::from_utf8_lossy(key).into_owned()),
+            value: serde_json::from_slice(&value).map_err(|error| corrupt(error.to_string()))?,
+            clock: ClockJson::of(&clock),
+            sender: sender.map(|(sender, _)| sender.0.uuid()),
+            sequence: sender.map(|(_, sequence)| sequence),
+            arrival: handed.arrival,
+            delivery: handed.delivery,
+            held: event.was_held,
+            sent: sent.collect(),
+        };
+        let written = serde_json::to_writer(&mut self.file, &line).map_err(std::io::Error::from);
+        written
+            .and_then(|()| self.file.write_all(b"\n"))
+            .map_err(|source| self.unwritable(source))
+    }
+
+    /// Reads what the log has, before the log forgets it.
+    pub fn catch_up(&mut self) -> Result<(), DemoError> {
+        [
+            &mut self.commands,
+            &mut self.events,
+            &mut self.views,
+            &mut self.findings,
+        ]
+        .into_iter()
+        .try_for_each(Mirror::catch_up)
+    }
+
+    /// Ends the trace.
+    pub fn end(mut self) -> Result<(), DemoError> {
+        self.file.flush().map_err(|source| self.unwritable(source))
+    }
+
+    fn unwritable(&self, source: std::io::Error) -> DemoError {
+        DemoError::Trace {
+            path: self.path.clone(),
+            source,
+        }
+    }
+}
