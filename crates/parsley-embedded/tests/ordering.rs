@@ -176,6 +176,11 @@ fn a_backlog_larger_than_a_step_is_delivered_in_many_steps() {
     let status = running.stop().unwrap();
     assert_eq!(status.task("audit", 0).unwrap().delivered, 1000);
     assert!(status.task("audit", 0).unwrap().steps >= 100);
+    let holds = trace.holds.lock().unwrap();
+    assert!(
+        holds.iter().all(|hold| !hold.waits.is_empty()),
+        "what only stands behind the end of a step is not held"
+    );
     let shipped: Vec<String> = (0..500)
         .map(|number| format!("ship(orders:{number})"))
         .collect();
@@ -331,6 +336,31 @@ fn holds_are_explained_with_the_names_of_topics() {
         explained,
         "a task that is over tells what it held in the end"
     );
+}
+
+#[test]
+fn only_what_waits_is_reported_as_held() {
+    let trace = Trace::default();
+    let host = shop_host(trace.observe(builder()), 1);
+    let mut clock = Clock::new();
+    clock.claim_offset(channel(&host, "orders", 0), 4);
+    let producer = host.producer();
+    producer
+        .send(claiming("parcels", "free", &Clock::new()))
+        .unwrap();
+    producer.send(claiming("parcels", "waits", &clock)).unwrap();
+    producer
+        .send(claiming("parcels", "behind", &Clock::new()))
+        .unwrap();
+    let running = host.start(shop()).unwrap();
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    let holds = trace.holds.lock().unwrap();
+    let told: Vec<_> = holds
+        .iter()
+        .map(|hold| (hold.offset, hold.arrival, hold.head))
+        .collect();
+    assert_eq!(told, [(1, 1, 1), (2, 2, 1)]);
+    assert_eq!(trace.order("audit", 0), [("parcels".to_owned(), 0)]);
 }
 
 #[test]

@@ -325,6 +325,22 @@ fn a_stop_does_not_wait_for_the_next_attempt() {
 }
 
 #[test]
+fn a_failure_whose_record_is_gone_is_over() {
+    let app = judged(|_| Err("always".to_owned()));
+    let host = host_with(builder(), &["a", "b"]);
+    send(&host, "a", "k", "0");
+    let running = host.start(&app).unwrap();
+    let retrying = |state: &TaskState| matches!(state, TaskState::Retrying { .. });
+    assert_eq!(
+        running.wait(|status| retrying(&status.tasks[0].state)),
+        Waited::Reached
+    );
+    host.delete_topic("a").unwrap();
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    assert_eq!(running.status().tasks[0].state, TaskState::Running);
+}
+
+#[test]
 fn a_record_too_large_for_the_log_fails_the_step_and_names_the_setting() {
     let (a, b) = (text("a"), text("b"));
     let growing = Stage::stateless("growing")
