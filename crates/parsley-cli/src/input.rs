@@ -2,13 +2,15 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use crate::failure::Failure;
 
 const BUFFER_BYTES: usize = 64 << 10;
+
+/// An opened input.
+pub type Reader = BufReader<Box<dyn Read + Send>>;
 
 /// A file's name on the command line, or `-` for standard input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +22,13 @@ impl Input {
         Self(None)
     }
 
+    /// Whether it is typed at a terminal.
+    pub fn is_typed(&self) -> bool {
+        self.0.is_none() && io::stdin().is_terminal()
+    }
+
     /// Opens it.
-    pub fn open(&self) -> Result<BufReader<Box<dyn Read + Send>>, Failure> {
+    pub fn open(&self) -> Result<Reader, Failure> {
         let reader: Box<dyn Read + Send> = match &self.0 {
             None => Box::new(io::stdin()),
             Some(path) => Box::new(File::open(path).map_err(|error| self.unreadable(error))?),
@@ -41,14 +48,6 @@ impl Input {
             input: self.to_string(),
             source,
         }
-    }
-}
-
-impl FromStr for Input {
-    type Err = std::convert::Infallible;
-
-    fn from_str(argument: &str) -> Result<Self, Self::Err> {
-        Ok(Self((argument != "-").then(|| PathBuf::from(argument))))
     }
 }
 

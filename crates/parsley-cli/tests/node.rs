@@ -88,6 +88,26 @@ fn every_script_gives_its_expected_output() {
 }
 
 #[test]
+fn the_example_of_the_documentation_is_right() {
+    let page = fs::read_to_string(workspace("docs/node-script.md")).expect("the page");
+    let example = page.split_once("## An example").expect("an example").1;
+    let mut blocks = example
+        .split("```json\n")
+        .skip(1)
+        .map(|block| block.split_once("```").expect("an end").0);
+    let (script, printed) = (
+        blocks.next().expect("a script"),
+        blocks.next().expect("its output"),
+    );
+    let run = node(script);
+    let printed = printed
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"));
+    assert_eq!(compared(run.lines()), compared(printed));
+    assert_eq!(run.code, 3);
+}
+
+#[test]
 fn a_refusal_tells_what_to_do_and_ends_with_3() {
     let run = node(&format!(
         "{OPEN}\n{{\"record\": {{\"on\": \"z:0\", \"offset\": 4}}}}\n# over\n\n"
@@ -182,6 +202,10 @@ fn a_malformed_script_exits_with_2_and_names_the_line() {
         (format!("{step}\n{{\"mark\": {{}}}}"), "found `mark` within a step".to_owned()),
         (format!("{step}\n{{\"watermarks\": {{}}}}"), "found `watermarks` within a step".to_owned()),
         (joins, "found no end of `w:0` in `ends`".to_owned()),
+        (
+            format!("{step}\n{{\"fence\": {{\"t:0\": 1}}}}"),
+            "found an acknowledgement on `t:0`".to_owned(),
+        ),
         (OPEN.replace(r#""y:0""#, r#""x:0""#), "found input `x:0` twice".to_owned()),
         (OPEN.replace(r#"["s"]"#, r#"["s", "s"]"#), "found sink `s` twice".to_owned()),
         (
@@ -260,6 +284,83 @@ fn a_value_that_is_not_text_comes_back_as_bytes() {
             delivered(1, json!({"key": null, "value": "hi"}))
         ]
     );
+}
+
+#[test]
+fn header_names_may_repeat_and_are_kept_in_order() {
+    let run = node(&format!(
+        "{OPEN}\n{}\n{}\n",
+        r#"{"record": {"on": "y:0", "offset": 0, "clock": {"offsets": {"x:0": 0}}, "headers": {"b": "1", "a": null, "b": ""}}}"#,
+        r#"{"store": {}}"#
+    ));
+    let store = run.lines()[1]["store"].clone();
+    let entries = store.as_array().expect("entries");
+    let held = entries.iter().find(|entry| {
+        entry[0]
+            .as_str()
+            .is_some_and(|key| key.ends_with("/e/0000000000000000"))
+    });
+    let held = held.expect("a held record")[1]
+        .as_str()
+        .expect("hexadecimal");
+    // Null key, null value; three headers: b = "1", a = null, b = "".
+    let tail = "ffffffffffffffff00000003000000016200000001310000000161ffffffff000000016200000000";
+    assert!(held.ends_with(tail), "{held}");
+}
+
+#[test]
+fn a_protocol_header_can_be_given_twice() {
+    for header in [
+        r#""headers": {"vc": "a", "vc": "b"}"#,
+        r#""sequence": 0, "sender": "s", "headers": {"vc-seq": "12345678"}"#,
+    ] {
+        let run = node(&format!(
+            "{OPEN}\n{{\"record\": {{\"on\": \"x:0\", \"offset\": 0, {header}}}}}\n"
+        ));
+        assert_eq!(
+            (run.code, &run.lines()[1]["refused"]["code"]),
+            (3, &json!("vc-corrupt-sender")),
+            "{}",
+            run.stdout
+        );
+    }
+}
+
+#[test]
+fn what_a_record_carries_is_for_the_node_to_judge() {
+    for clock in [
+        r#"{"offsets": {"y:0": -1}}"#,
+        r#"{"sequences": [["y:0", "s", -1]]}"#,
+        r#"{"sequences": [["y:0", "s", 1], ["y:0", "s", 2]]}"#,
+    ] {
+        let run = node(&format!(
+            "{OPEN}\n{{\"record\": {{\"on\": \"x:0\", \"offset\": 4, \"clock\": {clock}}}}}\n"
+        ));
+        let refused = json!({"code": "vc-corrupt-clock", "on": "x:0", "offset": 4});
+        assert_eq!(
+            (run.code, compared(run.lines())[1].clone()),
+            (3, json!({ "refused": refused })),
+            "{clock}"
+        );
+    }
+}
+
+/// G13: ten thousand claims are wider than the budget of 256 KiB, nine thousand are not.
+#[test]
+fn a_clock_past_the_budget_refuses() {
+    for (claims, code) in [(9_000, 0), (10_000, 3)] {
+        let offsets: serde_json::Map<String, Value> = (0..claims)
+            .map(|partition| (format!("p:{partition}"), json!(1)))
+            .collect();
+        let record = json!({"record": {"on": "x:0", "offset": 4, "clock": {"offsets": offsets}}});
+        let run = node(&format!("{OPEN}\n{record}\n"));
+        assert_eq!(run.code, code, "{}", run.stderr);
+        let line = &run.lines()[1];
+        match code {
+            0 => assert_eq!(line["delivered"]["offset"], 4),
+            _ => assert_eq!(line["refused"]["code"], "vc-clock-too-wide"),
+        }
+    }
 }
 
 #[test]

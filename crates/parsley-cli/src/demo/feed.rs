@@ -12,7 +12,7 @@ use super::gate::Gate;
 use super::progress::Progress;
 use super::topology;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, Reader};
 use crate::lines::{Line, Lines};
 
 /// In what portions commands come.
@@ -114,20 +114,49 @@ impl Feeder {
         }
     }
 
-    /// Feeds the built-in commands.
-    pub fn builtin(mut self) -> Result<Fed, Failure> {
-        for command in builtin::commands() {
-            if self.command(&command)? == Flow::Closed {
-                break;
+    /// Feeds the built-in commands. Returns what was fed, and why no more was, if something went wrong.
+    pub fn builtin(self) -> (Fed, Option<Failure>) {
+        self.all(|feeder| {
+            for command in builtin::commands() {
+                if feeder.command(&command)? == Flow::Closed {
+                    break;
+                }
             }
-        }
-        self.end_batch();
-        Ok(self.fed)
+            Ok(())
+        })
     }
 
-    /// Feeds the commands of an input, and says of each line that is none what is wrong with it.
-    pub fn input(mut self, input: &Input, progress: &Progress) -> Result<Fed, Failure> {
-        let mut lines = Lines::new(input.open()?, LINE_LIMIT);
+    /// Feeds the commands of an opened input, and says of each line that is none what is wrong with it. Returns what was fed, and why no
+    /// more was, if something went wrong.
+    pub fn input(
+        self,
+        input: &Input,
+        reader: Reader,
+        progress: &Progress,
+    ) -> (Fed, Option<Failure>) {
+        let mut lines = Lines::new(reader, LINE_LIMIT);
+        let fed = self.all(|feeder| feeder.lines(&mut lines, input, progress));
+        if let hidden @ 1.. = fed.0.malformed.saturating_sub(SHOWN) {
+            progress.say(&format!("{hidden} more malformed lines were skipped"));
+        }
+        fed
+    }
+
+    fn all(
+        mut self,
+        feed: impl FnOnce(&mut Self) -> Result<(), Failure>,
+    ) -> (Fed, Option<Failure>) {
+        let failure = feed(&mut self).err();
+        self.end_batch();
+        (self.fed, failure)
+    }
+
+    fn lines(
+        &mut self,
+        lines: &mut Lines<Reader>,
+        input: &Input,
+        progress: &Progress,
+    ) -> Result<(), Failure> {
         let limit = lines.limit();
         loop {
             if lines.may_wait() {
@@ -136,7 +165,7 @@ impl Feeder {
             }
             let Some((number, line)) = lines.next().map_err(|error| input.unreadable(error))?
             else {
-                break;
+                return Ok(());
             };
             let command = match line {
                 Line::Text(text) if text.trim().is_empty() => continue,
@@ -147,17 +176,12 @@ impl Feeder {
             match command {
                 Ok(command) => {
                     if self.command(&command)? == Flow::Closed {
-                        break;
+                        return Ok(());
                     }
                 }
                 Err(fault) => self.malformed(number, &fault, progress),
             }
         }
-        self.end_batch();
-        if let hidden @ 1.. = self.fed.malformed.saturating_sub(SHOWN) {
-            progress.say(&format!("{hidden} more malformed lines were skipped"));
-        }
-        Ok(self.fed)
     }
 
     fn command(&mut self, command: &AccountCommand) -> Result<Flow, Failure> {

@@ -35,7 +35,7 @@ use screen::Screen;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::input::Input;
+use crate::input::{Input, Reader};
 
 const PARTITIONS: i32 = 2;
 /// For how many of its fetch rounds the adversary keeps a command from the reconciler. A round lasts until the log changes at least: this is
@@ -53,7 +53,7 @@ enum Seen {
     Held(HoldEvent),
     Delivered(DeliveryEvent),
     /// All is fed.
-    Fed(Result<Fed, Failure>),
+    Fed(Fed, Option<Failure>),
     /// All is delivered.
     Idle,
     /// A task does not work as it should.
@@ -81,18 +81,18 @@ pub fn run(
     };
     let gate = Arc::new(Gate::new(pace.under_way));
     let auditor = Auditor::new(host.clone(), Arc::clone(&gate), trace)?;
-    if let Some(input) = input {
-        // What cannot be opened is said before anything is shown.
-        input.open()?;
-    }
+    // What cannot be opened is said before anything is shown.
+    let source = input
+        .map(|input| Ok::<_, Failure>((input.clone(), input.open()?)))
+        .transpose()?;
     screen.begin().map_err(Failure::Write)?;
 
     let progress = input.map_or(Progress::none(), Progress::over);
     let app = topology::app().map_err(DemoError::from)?;
-    let running = Arc::new(host.start(&app).map_err(DemoError::from)?);
+    let running = Arc::new(host.start(app).map_err(DemoError::from)?);
     watch(&running, &seen)?;
     let feeder = Feeder::new(host.producer(), Arc::clone(&gate), pace);
-    feed(feeder, input.cloned(), progress.clone(), seen.clone())?;
+    feed(feeder, source, progress.clone(), seen.clone())?;
     let watched = Watch {
         running: &running,
         seen,
@@ -177,16 +177,16 @@ fn broken(status: &Status) -> Option<DemoError> {
 
 fn feed(
     feeder: Feeder,
-    input: Option<Input>,
+    source: Option<(Input, Reader)>,
     progress: Progress,
     seen: SyncSender<Seen>,
 ) -> Result<(), DemoError> {
     spawn("feed", move || {
-        let fed = match input {
+        let (fed, failure) = match source {
             None => feeder.builtin(),
-            Some(input) => feeder.input(&input, &progress),
+            Some((input, reader)) => feeder.input(&input, reader, &progress),
         };
-        drop(seen.send(Seen::Fed(fed)));
+        drop(seen.send(Seen::Fed(fed, failure)));
     })
 }
 
@@ -215,11 +215,8 @@ impl Watch<'_> {
                         screen.held(held).map_err(Failure::Write)?;
                     }
                 }
-                Ok(Seen::Fed(all)) => {
-                    match all {
-                        Ok(all) => fed = all,
-                        Err(failure) => failed = Some(failure),
-                    }
+                Ok(Seen::Fed(all, failure)) => {
+                    (fed, failed) = (all, failure);
                     let (running, seen) = (Arc::clone(self.running), self.seen.clone());
                     spawn("idle", move || {
                         // Tasks tell what they delivered before they rest: this is the last that is seen.
@@ -238,5 +235,68 @@ impl Watch<'_> {
                 Err(_) => return Err(DemoError::Silent.into()),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parsley::embedded::NewRecord;
+    use topology::{COMMANDS, VIEWS, View};
+
+    /// Runs the application over records that somebody wrote without stamps, and returns what is seen of it.
+    fn seen_of(records: Vec<NewRecord>) -> audit::Summary {
+        let (seen, sight) = mpsc::sync_channel(QUEUE);
+        let host = host(&seen).unwrap();
+        let mut auditor = Auditor::new(host.clone(), Arc::new(Gate::new(1)), None).unwrap();
+        let running = host.start(topology::app().unwrap()).unwrap();
+        for record in records {
+            host.producer().send(record).unwrap();
+            assert_eq!(running.wait_until_idle(), Waited::Reached);
+        }
+        running.stop().unwrap();
+        for seen in sight.try_iter() {
+            match seen {
+                Seen::Held(event) => auditor.held(&event),
+                Seen::Delivered(event) => drop(auditor.delivered(&event).unwrap()),
+                Seen::Fed(..) | Seen::Idle | Seen::Broken => {
+                    unreachable!("nobody sends these here")
+                }
+            }
+        }
+        auditor.end(&Fed::default()).unwrap()
+    }
+
+    fn view(command: i64, balance: u64) -> NewRecord {
+        let view = View {
+            command,
+            balance,
+            rejected: 0,
+        };
+        NewRecord::to(VIEWS)
+            .key("a")
+            .value(serde_json::to_vec(&view).unwrap())
+    }
+
+    /// A view without a stamp is delivered at once, and its command has not been.
+    #[test]
+    fn a_view_that_claims_nothing_comes_before_its_command_and_is_seen_to() {
+        let summary = seen_of(vec![
+            view(0, 5),
+            NewRecord::to(COMMANDS).key("a").value(r#"{"deposit":5}"#),
+        ]);
+        assert_eq!(summary.inversions_delivered, 1);
+        assert!(!summary.views_match && !summary.is_good());
+    }
+
+    /// The command comes, and its view, and another view of it with another balance.
+    #[test]
+    fn a_view_that_nothing_caused_is_seen() {
+        let summary = seen_of(vec![
+            NewRecord::to(COMMANDS).key("a").value(r#"{"deposit":5}"#),
+            view(0, 6),
+        ]);
+        assert_eq!((summary.inversions_delivered, summary.delivered), (1, 5));
+        assert!(!summary.views_match);
     }
 }

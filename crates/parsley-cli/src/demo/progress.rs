@@ -17,8 +17,11 @@ impl Progress {
         Self(None)
     }
 
-    /// A bar over an input; without an end where its length is not known.
+    /// A bar over an input; without an end where its length is not known. None beside input that is being typed.
     pub fn over(input: &Input) -> Self {
+        if input.is_typed() {
+            return Self(None);
+        }
         let length = input.len();
         let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
         let template = match length {

@@ -190,9 +190,10 @@ fn write_totals(out: &mut impl Write, style: Style, summary: &Summary) -> io::Re
     } = summary;
     writeln!(
         out,
-        "{}  commands, and {} malformed lines",
+        "{}  commands, and {} malformed {}",
         count(*commands),
-        grouped(*malformed)
+        grouped(*malformed),
+        if *malformed == 1 { "line" } else { "lines" }
     )?;
     writeln!(out, "{}  deliveries at three stages", count(*delivered))?;
     writeln!(

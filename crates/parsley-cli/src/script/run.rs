@@ -52,6 +52,8 @@ pub enum Misplaced {
         "found no end of `{0}` in `ends`, expected one: the channel joins, and the delivered past names it by sequence"
     )]
     MissingEnd(String),
+    #[error("found an acknowledgement on `{0}`, expected partitions of declared sinks alone")]
+    NotASink(String),
     #[error("{0}")]
     Node(NodeError),
 }
@@ -133,6 +135,9 @@ impl<W: Write> Run<W> {
             Err(Stop::Node(NodeError::Store(error))) => Err(Fault::Store(error)),
             Err(Stop::Node(NodeError::MissingEnd { channel })) => {
                 Err(Misplaced::MissingEnd(self.names.show(channel)).into())
+            }
+            Err(Stop::Node(NodeError::NotASinkChannel { channel })) => {
+                Err(Misplaced::NotASink(self.names.show(channel)).into())
             }
             Err(Stop::Node(error)) => Err(Misplaced::Node(error).into()),
         }
