@@ -620,7 +620,7 @@ impl Generator {
         if self.world.gone.len() + 3 < self.world.partitions.len() {
             self.world.gone.extend(self.chance.pick(&topics));
         }
-        true
+        !self.chance.percent(50) || self.check_and_sweep()
     }
 
     /// Does what a guard refuses, in one of its forms. Whether the execution goes on all the same.

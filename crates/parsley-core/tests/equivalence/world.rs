@@ -126,7 +126,17 @@ impl World {
             .map(|(&claimed, &last)| (claimed, last))
             .collect();
         for _ in 0..chance.below(3) {
-            if let Some(((on, sender), last)) = chance.pick(&seen) {
+            let of_the_node: Vec<_> = seen
+                .iter()
+                .copied()
+                .filter(|((_, sender), _)| *sender == named(NODE))
+                .collect();
+            let from = if chance.percent(30) {
+                &of_the_node
+            } else {
+                &seen
+            };
+            if let Some(((on, sender), last)) = chance.pick(from) {
                 let back = chance.between(0, 1);
                 let ahead = if self.wild { chance.between(0, 2) } else { 0 };
                 clock.claim_sequence(on, sender, (last + ahead - back).max(0));
