@@ -40,6 +40,13 @@ pub struct NodeLimits {
     pub window_records: usize,
 }
 
+impl NodeLimits {
+    /// From this width on, 80 % of the metadata budget, a host warns of clocks that near it.
+    pub fn clock_warning_bytes(&self) -> usize {
+        self.clock_budget_bytes - self.clock_budget_bytes / 5
+    }
+}
+
 impl Default for NodeLimits {
     fn default() -> Self {
         Self {
@@ -168,6 +175,8 @@ pub struct Node {
     pub(crate) touched: Vec<usize>,
     /// Inputs with received records that have no index yet.
     fresh: Vec<usize>,
+    /// The longest clock received or stamped, in bytes.
+    widest_clock_bytes: usize,
     execution: Execution,
     marks: std::cell::Cell<u64>,
     stamp: Clock,
@@ -196,6 +205,7 @@ impl Node {
             carried_changed: false,
             past: Clock::new(),
             gone,
+            widest_clock_bytes: 0,
             execution: Execution::default(),
             marks: std::cell::Cell::new(0),
             stamp: Clock::new(),
@@ -264,6 +274,7 @@ impl Node {
             Ok(held) => held,
             Err((code, found)) => return self.refuse(Refusal::at(code, channel, offset, found)),
         };
+        self.widest_clock_bytes = self.widest_clock_bytes.max(held.clock.len());
         self.drain.restart();
         let input = &mut self.inputs[index];
         input.last_fed = Some(offset);
@@ -462,6 +473,7 @@ impl Node {
             );
             return self.refuse(Refusal::on(RefusalCode::ClockTooWide, channel, found));
         }
+        self.widest_clock_bytes = self.widest_clock_bytes.max(clock.len());
         Ok(Stamp {
             channel,
             sender: self.sender,
@@ -575,7 +587,7 @@ impl Node {
             ordinal,
             fed: self.inputs.iter().map(|input| input.fed_up_to).collect(),
             known,
-            issued: self.own.issued(),
+            acknowledged: self.own.acknowledged(),
         }
     }
 
@@ -604,7 +616,8 @@ impl Node {
         self.drain.restart();
         // One of 0 says that nothing was ever appended, and vouches for nothing (decision D16).
         for (&channel, &watermark) in watermarks.iter().filter(|&(_, &watermark)| watermark > 0) {
-            self.own.watermark(channel, watermark, &mark.issued);
+            let acknowledged = mark.acknowledged.get(&channel).copied();
+            self.own.watermark(channel, watermark, acknowledged);
             if let Some(index) = self.received.index_of(channel) {
                 let input = &mut self.inputs[index];
                 input.evidence.add(mark, watermark);
@@ -633,7 +646,13 @@ impl Node {
 
     /// How many sequence claims the next stamp may hold: a host asks for high watermarks when they are many.
     pub fn sequence_claims(&self) -> usize {
-        self.past.sequences().len() + self.own.sequence_claims()
+        self.past.sequences().len() + self.own.claimed_by_sequence().count()
+    }
+
+    /// The channels that the next stamp may claim by sequence: those whose high watermarks turn such claims into offsets.
+    pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
+        let past = self.past.sequences().iter().map(|claim| claim.channel);
+        past.chain(self.own.claimed_by_sequence()).collect()
     }
 
     /// The channels whose high watermarks may release a head: those that a head, blocked by sequence claims alone, waits for.
@@ -739,6 +758,17 @@ impl Node {
         let sequences = self.past.sequences().iter().map(|claim| claim.channel);
         let channels: BTreeSet<Channel> = offsets.chain(sequences).collect();
         channels.into_iter().collect()
+    }
+
+    /// The longest clock that this execution received or stamped, in bytes. A host warns when it comes to
+    /// [`NodeLimits::clock_warning_bytes`]: beyond the budget the node refuses (G13).
+    pub fn widest_clock_bytes(&self) -> usize {
+        self.widest_clock_bytes
+    }
+
+    /// Whether a clock of this execution came near the metadata budget.
+    pub fn clock_nears_budget(&self) -> bool {
+        self.widest_clock_bytes >= self.limits.clock_warning_bytes()
     }
 
     /// How many records are held.

@@ -255,8 +255,8 @@ impl Node {
         let own = OwnSends::open(
             config.sender,
             &config.sinks,
-            |channel| restored.send_sequences.get(&channel).copied(),
-            |channel| facts.ends.get(&channel).copied(),
+            &restored.send_sequences,
+            &facts.ends,
         );
         let mut node = Self::assemble(&config, inputs, own, restored.carried, facts.gone.clone());
         node.carried_changed = changed.carried;
@@ -476,7 +476,9 @@ fn take_start_position(
             found,
         });
     }
-    if joins && input.fed_up_to.is_some() {
+    let is_seeded = input.fed_up_to.is_some();
+    let is_gone = facts.gone.contains(&channel.topic);
+    if joins && (is_seeded || is_gone) {
         return Ok(());
     }
     if !first_start && !joins {

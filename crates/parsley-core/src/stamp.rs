@@ -1,6 +1,6 @@
 //! The stamp (`docs/protocol.md`, The stamp): what a send claims, and the node's own sends.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -33,11 +33,12 @@ impl Stamp {
 }
 
 /// What this node knows of its own sends to one sink channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct SinkChannel {
-    channel: Channel,
     /// The last sequence issued.
     issued: Option<i64>,
+    /// The last sequence acknowledged.
+    acknowledged: Option<i64>,
     /// `sq/<channel>` as it stands in the store.
     stored: Option<i64>,
     /// The own term by offset: a high watermark minus one, or where an acknowledged send stands.
@@ -59,81 +60,80 @@ impl SinkChannel {
     }
 }
 
-/// The own term, and the sequence numbers.
+/// The own term, and the sequence numbers. It knows of a sink's partitions no more than how many there are until something is sent or
+/// read there, so a stamp costs what it claims.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnSends {
     sender: SenderId,
-    topics: BTreeSet<TopicId>,
-    channels: Vec<SinkChannel>,
+    /// The declared sinks and their partition counts.
+    sinks: BTreeMap<TopicId, i32>,
+    /// The channels with sends or an end offset.
+    channels: BTreeMap<Channel, SinkChannel>,
     /// Channels with sends since the last fence.
-    unacknowledged: Vec<usize>,
+    unacknowledged: BTreeSet<Channel>,
     /// Channels whose sequence number is not written yet.
-    unwritten: Vec<usize>,
+    unwritten: BTreeSet<Channel>,
 }
 
 impl OwnSends {
-    /// The sinks' channels; `stored` gives each one's last sequence, `end` its high watermark.
+    /// The own term at the start of an execution: `stored` has the last sequence of every channel that was ever sent to, `ends` the high
+    /// watermarks as they were read.
     pub fn open(
         sender: SenderId,
         sinks: &[Sink],
-        stored: impl Fn(Channel) -> Option<i64>,
-        end: impl Fn(Channel) -> Option<Offset>,
+        stored: &BTreeMap<Channel, i64>,
+        ends: &BTreeMap<Channel, Offset>,
     ) -> Self {
-        let mut channels: Vec<SinkChannel> = sinks
-            .iter()
-            .flat_map(|sink| {
-                (0..sink.partitions.max(0)).map(|partition| sink.topic.partition(partition))
-            })
-            .map(|channel| {
-                let issued = stored(channel);
-                let mut own = SinkChannel {
-                    channel,
-                    issued,
-                    stored: issued,
-                    offset: None,
-                    covered: None,
-                    claimed: None,
-                };
-                if let Some(end) = end(channel).filter(|&end| end > 0) {
-                    own.cover(end - 1, issued);
-                }
-                own
-            })
-            .collect();
-        channels.sort_unstable_by_key(|own| own.channel);
-        channels.dedup_by_key(|own| own.channel);
-        let topics = sinks.iter().map(|sink| sink.topic).collect();
-        Self {
+        let mut own = Self {
             sender,
-            topics,
-            channels,
-            unacknowledged: Vec::new(),
-            unwritten: Vec::new(),
+            sinks: sinks
+                .iter()
+                .map(|sink| (sink.topic, sink.partitions))
+                .collect(),
+            channels: BTreeMap::new(),
+            unacknowledged: BTreeSet::new(),
+            unwritten: BTreeSet::new(),
+        };
+        for (&channel, &sequence) in stored {
+            if own.has_channel(channel) {
+                let last = Some(sequence);
+                let sent = SinkChannel {
+                    issued: last,
+                    acknowledged: last,
+                    stored: last,
+                    ..SinkChannel::default()
+                };
+                own.channels.insert(channel, sent);
+            }
         }
+        for (&channel, &end) in ends {
+            if own.has_channel(channel) && end > 0 {
+                let sink = own.channels.entry(channel).or_default();
+                sink.cover(end - 1, sink.issued);
+            }
+        }
+        own
     }
 
     pub fn declares(&self, topic: TopicId) -> bool {
-        self.topics.contains(&topic)
+        self.sinks.contains_key(&topic)
     }
 
-    fn index_of(&self, channel: Channel) -> Option<usize> {
-        self.channels
-            .binary_search_by_key(&channel, |own| own.channel)
-            .ok()
+    fn has_channel(&self, channel: Channel) -> bool {
+        let partitions = self.sinks.get(&channel.topic);
+        partitions.is_some_and(|&partitions| (0..partitions).contains(&channel.partition))
     }
 
     /// Issues the next sequence on a channel; `None` when the channel does not exist.
     pub fn issue(&mut self, channel: Channel) -> Option<i64> {
-        let index = self.index_of(channel)?;
-        let own = &mut self.channels[index];
+        if !self.has_channel(channel) {
+            return None;
+        }
+        let own = self.channels.entry(channel).or_default();
         let sequence = own.issued.map_or(0, |last| last.saturating_add(1));
         own.issued = Some(sequence);
-        if self.unacknowledged.last() != Some(&index) {
-            self.unacknowledged.push(index);
-        }
-        if self.unwritten.last() != Some(&index) {
-            self.unwritten.push(index);
-        }
+        self.unacknowledged.insert(channel);
+        self.unwritten.insert(channel);
         Some(sequence)
     }
 
@@ -147,44 +147,52 @@ impl OwnSends {
                     found: offset,
                 });
             }
-            if self.index_of(channel).is_none() {
+            if !self.has_channel(channel) {
                 return Err(NodeError::NotASinkChannel { channel });
             }
         }
-        for index in self.unacknowledged.drain(..) {
-            let own = &mut self.channels[index];
-            own.claimed = own.issued;
+        let sent = std::mem::take(&mut self.unacknowledged);
+        for channel in &sent {
+            if let Some(own) = self.channels.get_mut(channel) {
+                own.acknowledged = own.issued;
+                own.claimed = own.issued;
+            }
         }
         for &(channel, offset) in acknowledged {
-            if let Some(index) = self.index_of(channel) {
-                let issued = self.channels[index].issued;
-                self.channels[index].cover(offset, issued);
+            let own = self.channels.entry(channel).or_default();
+            // A new send stands above whatever was known: an offset that does not is not its own, and vouches for nothing.
+            let is_stale =
+                sent.contains(&channel) && own.offset.is_some_and(|known| offset <= known);
+            if !is_stale {
+                own.cover(offset, own.issued);
             }
         }
         Ok(())
     }
 
-    /// Per sink channel, the last sequence issued: what a mark remembers.
-    pub fn issued(&self) -> Vec<Option<i64>> {
-        self.channels.iter().map(|own| own.issued).collect()
+    /// Per sink channel, the last sequence acknowledged: what a mark remembers.
+    pub fn acknowledged(&self) -> BTreeMap<Channel, i64> {
+        let sent = self.channels.iter();
+        sent.filter_map(|(&channel, own)| Some((channel, own.acknowledged?)))
+            .collect()
     }
 
-    /// A high watermark of `channel`, asked for when `issued` were the last sequences: what was sent by then lies below it. One of 0
-    /// says that nothing was ever appended, so it vouches for nothing.
-    pub fn watermark(&mut self, channel: Channel, watermark: Offset, issued: &[Option<i64>]) {
-        if let Some(index) = self.index_of(channel)
-            && watermark > 0
-        {
-            self.channels[index].cover(watermark - 1, issued[index]);
+    /// A high watermark of `channel`, asked for when `acknowledged` was the last acknowledged sequence: what was sent by then lies below it.
+    pub fn watermark(&mut self, channel: Channel, watermark: Offset, acknowledged: Option<i64>) {
+        if self.has_channel(channel) {
+            self.channels
+                .entry(channel)
+                .or_default()
+                .cover(watermark - 1, acknowledged);
         }
     }
 
-    /// How many own sequence claims the next stamp holds.
-    pub fn sequence_claims(&self) -> usize {
+    /// The channels that the next stamp claims own sends on by sequence.
+    pub fn claimed_by_sequence(&self) -> impl Iterator<Item = Channel> {
         self.channels
             .iter()
-            .filter(|own| own.claimed.is_some())
-            .count()
+            .filter(|(_, own)| own.claimed.is_some())
+            .map(|(&channel, _)| channel)
     }
 
     /// Whether a claim on an own send adds nothing to a stamp (decision D7).
@@ -197,19 +205,21 @@ impl OwnSends {
         if !self.declares(channel.topic) || is_gone(channel.topic) {
             return true;
         }
-        self.index_of(channel)
-            .map(|index| &self.channels[index])
+        self.channels
+            .get(&channel)
             .is_some_and(|own| own.offset.is_some() && own.covered >= Some(sequence))
     }
 
     pub fn write(&mut self, store: &mut (impl StateStore + ?Sized)) -> Result<(), NodeError> {
-        for index in self.unwritten.drain(..) {
-            let own = &mut self.channels[index];
+        for channel in std::mem::take(&mut self.unwritten) {
+            let Some(own) = self.channels.get_mut(&channel) else {
+                continue;
+            };
             if own.stored != own.issued
                 && let Some(sequence) = own.issued
             {
                 store.put(
-                    &StateKey::SendSequence(own.channel).to_bytes(),
+                    &StateKey::SendSequence(channel).to_bytes(),
                     number_to_bytes(sequence),
                 )?;
                 own.stored = own.issued;
@@ -233,12 +243,10 @@ pub(crate) fn compute(
     is_gone: impl Fn(TopicId) -> bool,
 ) {
     stamp.clear();
-    let own_offsets = own.channels.iter().filter_map(|own| {
-        own.offset.map(|offset| OffsetClaim {
-            channel: own.channel,
-            offset,
-        })
-    });
+    let own_offsets = own
+        .channels
+        .iter()
+        .filter_map(|(&channel, own)| own.offset.map(|offset| OffsetClaim { channel, offset }));
     let mut terms = (
         past.offsets().iter().copied().peekable(),
         delivered.peekable(),
@@ -269,9 +277,9 @@ pub(crate) fn compute(
             stamp.claim_sequence(claim.channel, claim.sender, claim.sequence);
         }
     }
-    for own_channel in &own.channels {
-        if let Some(sequence) = own_channel.claimed {
-            stamp.claim_sequence(own_channel.channel, own.sender, sequence);
+    for (&channel, sent) in &own.channels {
+        if let Some(sequence) = sent.claimed {
+            stamp.claim_sequence(channel, own.sender, sequence);
         }
     }
 }

@@ -27,8 +27,8 @@ pub struct Mark {
     pub(crate) fed: Arc<[Option<Offset>]>,
     /// The highest sequence claims in custody or on held records (decision D9).
     pub(crate) known: BTreeMap<(Channel, SenderId), i64>,
-    /// Per own sink channel, the last send sequence issued.
-    pub(crate) issued: Vec<Option<i64>>,
+    /// Per own sink channel, the last send sequence acknowledged.
+    pub(crate) acknowledged: BTreeMap<Channel, i64>,
 }
 
 /// A high watermark of one channel and the mark that it speaks for.
@@ -44,10 +44,17 @@ struct Watermark {
 pub(crate) struct Evidence(Vec<Watermark>);
 
 impl Evidence {
+    /// How many watermarks of a channel are kept that say something of their own. While they wait for what lies below them to be fed, a
+    /// later one adds nothing that asking again afterwards would not; the earlier ones stay, so that every one is reached in the end.
+    pub const KEPT_MAX: usize = 16;
+
     /// Takes up a watermark; those that say less (an earlier mark and no lower position) go.
     pub fn add(&mut self, mark: &Mark, position: Offset) {
         let says_less = |kept: &Watermark| kept.mark <= mark.ordinal && kept.position >= position;
         self.0.retain(|kept| !says_less(kept));
+        if self.0.len() >= Self::KEPT_MAX {
+            return;
+        }
         self.0.push(Watermark {
             mark: mark.ordinal,
             fed: Arc::clone(&mark.fed),

@@ -87,7 +87,6 @@ struct Execution {
     node: Node,
     sinks: BTreeMap<TopicId, i32>,
     in_step: bool,
-    mark: Option<Mark>,
 }
 
 /// A script under way.
@@ -96,6 +95,8 @@ pub struct Run<W> {
     names: Names,
     store: Staged<MemoryStore>,
     execution: Option<Execution>,
+    /// The last unused mark. It may be of an earlier execution: then it speaks for nothing in this one, as an answer that comes late does.
+    mark: Option<Mark>,
     refused: bool,
 }
 
@@ -107,6 +108,7 @@ impl<W: Write> Run<W> {
             names: Names::default(),
             store: Staged::over(MemoryStore::new()),
             execution: None,
+            mark: None,
             refused: false,
         }
     }
@@ -180,17 +182,14 @@ impl<W: Write> Run<W> {
                 Ok(())
             }
             Line::Mark => {
-                let execution = self.between_steps("mark")?;
-                execution.mark = Some(execution.node.mark());
+                self.mark = Some(self.between_steps("mark")?.node.mark());
                 Ok(())
             }
             Line::Watermarks(ends) => {
                 let ends = self.places(&ends);
+                let unused = self.mark.take();
                 let execution = self.between_steps("watermarks")?;
-                let mark = execution
-                    .mark
-                    .take()
-                    .unwrap_or_else(|| execution.node.mark());
+                let mark = unused.unwrap_or_else(|| execution.node.mark());
                 execution.node.watermarks(&mark, &ends)?;
                 self.settle()
             }
@@ -268,7 +267,6 @@ impl<W: Write> Run<W> {
             node,
             sinks,
             in_step: false,
-            mark: None,
         });
         self.answer(&Answer::opened(&opened.resume, &self.names))?;
         self.settle()

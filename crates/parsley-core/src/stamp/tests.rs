@@ -30,10 +30,6 @@ const OTHER: i64 = 2;
 
 /// Own sends to the sinks 10 (two partitions) and 20 (one).
 fn own(stored: &[(Channel, i64)], ends: &[(Channel, Offset)]) -> OwnSends {
-    let find = |list: &[(Channel, i64)], wanted| {
-        let found = list.iter().find(|(channel, _)| *channel == wanted);
-        found.map(|&(_, value)| value)
-    };
     OwnSends::open(
         sender(SELF),
         &[
@@ -46,8 +42,8 @@ fn own(stored: &[(Channel, i64)], ends: &[(Channel, Offset)]) -> OwnSends {
                 partitions: 2,
             },
         ],
-        |channel| find(stored, channel),
-        |channel| find(ends, channel),
+        &stored.iter().copied().collect(),
+        &ends.iter().copied().collect(),
     )
 }
 
@@ -107,7 +103,16 @@ fn sequences_count_from_zero_or_from_what_is_stored_channel_by_channel() {
     assert_eq!(own.issue(other), Some(42));
     assert_eq!(own.issue(sink()), Some(1));
     assert_eq!(own.issue(channel(20)), Some(0));
-    assert_eq!(own.issued(), [Some(1), Some(42), Some(0)]);
+    assert_eq!(
+        own.acknowledged(),
+        [(other, 41)].into(),
+        "what a mark remembers"
+    );
+    fence(&mut own, &[]);
+    assert_eq!(
+        own.acknowledged(),
+        [(sink(), 1), (other, 42), (channel(20), 0)].into()
+    );
     // Not a channel of a sink.
     assert_eq!(own.issue(topic(10).partition(2)), None);
     assert_eq!(own.issue(channel(30)), None);
@@ -118,7 +123,8 @@ fn sequences_count_from_zero_or_from_what_is_stored_channel_by_channel() {
 
 #[test]
 fn a_sink_without_partitions_has_no_channels_and_a_sink_given_twice_has_them_once() {
-    let open = |sinks: &[Sink]| OwnSends::open(sender(SELF), sinks, |_| None, |_| Some(5));
+    let ends = [(channel(10), 5), (topic(10).partition(1), 5)].into();
+    let open = |sinks: &[Sink]| OwnSends::open(sender(SELF), sinks, &BTreeMap::new(), &ends);
     for partitions in [0, -1] {
         let sink = Sink {
             topic: topic(10),
@@ -134,7 +140,6 @@ fn a_sink_without_partitions_has_no_channels_and_a_sink_given_twice_has_them_onc
         partitions,
     });
     let own = open(&twice);
-    assert_eq!(own.issued().len(), 2);
     assert_eq!(
         own_term(&own),
         clock(
@@ -156,7 +161,7 @@ fn the_own_reading_claims_one_below_the_end_and_an_empty_channel_nothing() {
         let own = own(&[(sink(), 3)], &ends);
         let offsets = claimed.map(|at| offset(sink(), at));
         assert_eq!(own_term(&own), clock(offsets, []), "{end:?}");
-        assert_eq!(own.sequence_claims(), 0);
+        assert_eq!(own.claimed_by_sequence().count(), 0);
     }
 }
 
@@ -172,10 +177,10 @@ fn a_send_is_claimed_once_it_is_acknowledged_by_offset_where_one_was_told() {
         own_term(&own),
         clock([offset(channel(20), 6)], [sequence(sink(), SELF, 1)])
     );
-    assert_eq!(own.sequence_claims(), 1);
+    assert_eq!(own.claimed_by_sequence().count(), 1);
     // Nothing was sent since: nothing changes.
     fence(&mut own, &[]);
-    assert_eq!(own.sequence_claims(), 1);
+    assert_eq!(own.claimed_by_sequence().count(), 1);
     // The next send's offset ends the claim on all before it (D10).
     own.issue(sink());
     fence(&mut own, &[(sink(), 9)]);
@@ -183,17 +188,25 @@ fn a_send_is_claimed_once_it_is_acknowledged_by_offset_where_one_was_told() {
         own_term(&own),
         clock([offset(channel(20), 6), offset(sink(), 9)], [])
     );
-    assert_eq!(own.sequence_claims(), 0);
-    // A lower one does not lower it; a fence without one claims by sequence again.
-    own.issue(sink());
-    fence(&mut own, &[(sink(), 8)]);
-    assert_eq!(own_term(&own).offset(sink()), Some(9));
-    assert_eq!(own.sequence_claims(), 0);
+    assert_eq!(own.claimed_by_sequence().count(), 0);
+    // One that does not lie above what was known is not the new send's: the sequence claim stands. So it does without one.
+    for stale in [8, 9] {
+        own.issue(sink());
+        fence(&mut own, &[(sink(), stale)]);
+        assert_eq!(own_term(&own).offset(sink()), Some(9));
+        assert_eq!(own.claimed_by_sequence().collect::<Vec<_>>(), [sink()]);
+        fence(&mut own, &[(sink(), 9)]);
+        assert_eq!(
+            own.claimed_by_sequence().count(),
+            0,
+            "told again with nothing sent since, it is"
+        );
+    }
     own.issue(sink());
     fence(&mut own, &[]);
     assert_eq!(
         own_term(&own).sequences_on(sink()),
-        [sequence(sink(), SELF, 4)]
+        [sequence(sink(), SELF, 5)]
     );
     // An offset that comes late ends it all the same.
     fence(&mut own, &[(sink(), 12)]);
@@ -231,32 +244,31 @@ fn a_watermark_ends_the_claims_from_before_its_mark() {
         own
     };
     let third = sequence(sink(), SELF, 2);
-    // The last sequence issued when the mark was taken.
-    for (issued, ends) in [
+    // The last sequence acknowledged when the mark was taken.
+    for (acknowledged, ends) in [
         (None, false),
         (Some(1), false),
         (Some(2), true),
         (Some(3), true),
     ] {
         let mut own = claiming();
-        own.watermark(sink(), 8, &[issued, None, None]);
+        own.watermark(sink(), 8, acknowledged);
         let claims = (!ends).then_some(third);
         assert_eq!(
             own_term(&own),
             clock([offset(sink(), 7)], claims),
-            "{issued:?}"
+            "{acknowledged:?}"
         );
     }
-    // One of 0 vouches for nothing (D16); one of a channel that is no sink's is for others.
+    // One of a channel that is no sink's is for others.
     let mut own = claiming();
-    own.watermark(sink(), 0, &[Some(2), None, None]);
-    own.watermark(channel(30), 9, &[Some(2), Some(2), Some(2)]);
+    own.watermark(channel(30), 9, Some(2));
     assert_eq!(own_term(&own), clock([], [third]));
-    own.watermark(sink(), 1, &[Some(2), None, None]);
+    own.watermark(sink(), 1, Some(2));
     assert_eq!(own_term(&own), clock([offset(sink(), 0)], []));
     // A lower one, asked for earlier, changes nothing.
-    own.watermark(sink(), 5, &[Some(2), None, None]);
-    own.watermark(sink(), 3, &[None, None, None]);
+    own.watermark(sink(), 5, Some(2));
+    own.watermark(sink(), 3, None);
     assert_eq!(own_term(&own), clock([offset(sink(), 4)], []));
 }
 
@@ -290,9 +302,9 @@ fn an_own_echo_falls_away_only_where_the_own_offset_vouches_for_it() {
     fence(&mut fenced, &[(sink(), 12)]);
     assert_eq!(stamped(&echo(7), &fenced), at(12, None));
     assert_eq!(stamped(&echo(8), &fenced), at(12, Some(8)));
-    own.watermark(sink(), 11, &[Some(6), None, None]);
+    own.watermark(sink(), 11, Some(6));
     assert_eq!(stamped(&echo(6), &own), at(10, Some(7)));
-    own.watermark(sink(), 11, &[Some(7), None, None]);
+    own.watermark(sink(), 11, Some(7));
     assert_eq!(stamped(&echo(7), &own), at(10, None));
     assert_eq!(stamped(&echo(8), &own), at(10, Some(8)));
 

@@ -13,7 +13,7 @@ fn mark(ordinal: u64, fed: &[Option<Offset>]) -> Mark {
         ordinal,
         fed: fed.into(),
         known: BTreeMap::new(),
-        issued: Vec::new(),
+        acknowledged: BTreeMap::new(),
     }
 }
 

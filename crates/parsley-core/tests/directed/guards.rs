@@ -478,6 +478,43 @@ fn g13_a_clock_beyond_the_budget_refuses_on_receipt_and_on_sending() {
     );
 }
 
+/// Nothing warned once: a node went from silence to a refusal that came back at every start.
+#[test]
+fn g13_a_clock_at_four_fifths_of_the_budget_is_told_before_it_is_refused() {
+    for (budget, nears) in [(37, true), (45, true), (46, true), (47, false), (80, false)] {
+        let limits = NodeLimits {
+            clock_budget_bytes: budget,
+            ..NodeLimits::default()
+        };
+        let declared = || parsley_core::NodeConfig {
+            limits,
+            ..config(&["x:0", "y:0"], &[("s", 1)])
+        };
+        let mut received = World::new(declared());
+        assert!(!received.node.clock_nears_budget());
+        let claim = claims(&[("p:0", 1)]);
+        received.feed_claiming("x:0", 0, &claim);
+        assert_eq!(received.node.widest_clock_bytes(), 37);
+        assert_eq!(received.node.clock_nears_budget(), nears, "{budget}");
+        let mut sending = World::new(declared());
+        sending.feed(record("x:0", 0));
+        sending.send("s:0");
+        assert_eq!(sending.node.widest_clock_bytes(), 37);
+        assert_eq!(sending.node.clock_nears_budget(), nears, "{budget}");
+    }
+}
+
+/// One entry per partition was once kept for every declared sink.
+#[test]
+fn a_sink_of_two_thousand_million_partitions_costs_what_is_sent_to_it() {
+    let mut world = World::new(config(&["x:0"], &[("s", i32::MAX)]));
+    assert_eq!(world.send("s:2000000000").sequence, 0);
+    assert_eq!(
+        stamp_clock(&world.send("s:0")),
+        clock(&[], &[("s:2000000000", "n", 0)])
+    );
+}
+
 #[test]
 fn g16_a_position_above_what_the_state_was_fed_refuses() {
     let committed = || {

@@ -324,3 +324,35 @@ fn p14_a_topic_that_is_gone_has_no_log_start_to_judge() {
         .check(&channels(&[("c:0", 9)]), &topics(&["c"]))
         .expect("gone, with nothing held");
 }
+
+/// The watermarks of a channel that stood still were once all kept.
+#[test]
+fn p16_a_channel_that_stands_still_gathers_no_more_watermarks_than_it_can_use() {
+    let start = OpenFacts {
+        start: channels(&[("x:0", 10)]),
+        ..OpenFacts::default()
+    };
+    let mut world = World::open(
+        config(&["x:0", "y:0"], &[]),
+        &start,
+        parsley_core::MemoryStore::new(),
+    )
+    .expect("opens");
+    for asked in 0..100 {
+        let claim = clock(&[], &[("x:0", "alice", asked)]);
+        assert!(world.feed_claiming("y:0", asked, &claim).is_empty());
+        assert!(world.watermarks(&[("x:0", 20 + asked)]).is_empty());
+    }
+    let first_sixteen: Vec<String> = (0..16).map(|offset| format!("y:0@{offset}")).collect();
+    assert_eq!(
+        world.advance("x:0", 119),
+        first_sixteen,
+        "those that the kept ones speak for"
+    );
+    let rest: Vec<String> = (16..100).map(|offset| format!("y:0@{offset}")).collect();
+    assert_eq!(
+        world.watermarks(&[("x:0", 119)]),
+        rest,
+        "asked again, the rest"
+    );
+}

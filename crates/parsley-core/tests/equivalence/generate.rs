@@ -536,7 +536,8 @@ impl Generator {
         let mut watermarks = BTreeMap::new();
         for on in self.world.live_channels() {
             if self.chance.percent(60) {
-                watermarks.insert(on, self.end(on));
+                let nothing = self.chance.percent(4);
+                watermarks.insert(on, if nothing { 0 } else { self.end(on) });
             }
         }
         let taken = mark.map_or_else(|| self.model.mark(), |mark| self.marks[mark].clone());
@@ -575,6 +576,15 @@ impl Generator {
                 log.records = log.records.split_off(&log.start);
             }
         }
+        for on in self.world.channels() {
+            if !self.inputs.contains(&on)
+                && self.chance.percent(20)
+                && let Some(log) = self.world.logs.get_mut(&on)
+            {
+                log.start = self.chance.between(log.start, log.end);
+                log.records = log.records.split_off(&log.start);
+            }
+        }
         let mut truncation = Truncation {
             log_starts: self.learned_log_starts(),
             ..Truncation::default()
@@ -597,10 +607,6 @@ impl Generator {
                 truncation.drop_gone.insert(topic);
             }
         }
-        // No log start of a topic that the same check finds gone: the broker answers one or the other.
-        truncation
-            .log_starts
-            .retain(|&on, _| !truncation.gone.contains(&topic_of(on)));
         self.ops.push(Op::Truncate(truncation.clone()));
         if self.model.truncate(&truncation).is_err() {
             return self.lost();

@@ -179,6 +179,9 @@ fn start(
                 });
             }
             Some(reported.unwrap_or(covered))
+        } else if recorded && line.deleted.contains(&topic_of(on)) {
+            // It joins settled to its end.
+            None
         } else {
             reported
         };

@@ -1,5 +1,6 @@
 //! Node scripts: a line in, lines out, with the model as the node.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
@@ -15,7 +16,8 @@ pub struct Script {
     pub model: Model,
     topics: BTreeMap<String, Topic>,
     in_step: bool,
-    mark: Option<Mark>,
+    /// The last unused mark, if its execution still runs; `Some(None)` when that has ended.
+    mark: Option<Option<Mark>>,
 }
 
 impl Script {
@@ -88,11 +90,13 @@ impl Script {
                 self.in_step = false;
                 return Ok(());
             }
-            "mark" => self.mark = Some(self.model.mark()),
+            "mark" => self.mark = Some(Some(self.model.mark())),
             "watermarks" => {
                 let watermarks = self.offsets(body);
-                let mark = self.mark.take().unwrap_or_else(|| self.model.mark());
-                self.model.watermarks(&mark, &watermarks);
+                // A mark of an earlier execution is used up and says nothing.
+                if let Some(mark) = self.mark.take().unwrap_or_else(|| Some(self.model.mark())) {
+                    self.model.watermarks(&mark, &watermarks);
+                }
             }
             "truncate" => {
                 let truncation = Truncation {
@@ -152,7 +156,7 @@ impl Script {
             deleted: self.topics(&body["deleted"]),
             ..OpenLine::default()
         };
-        self.mark = None;
+        self.mark = self.mark.take().map(|_| None);
         let opened = self.model.open(&line)?;
         let resume: Map<String, Value> = opened
             .resume
@@ -228,7 +232,10 @@ impl Script {
             offset: body["offset"].as_i64().expect("an offset"),
             timestamp: body["timestamp"].as_i64().unwrap_or(0),
             key: text(&body["key"]),
-            value: text(&body["value"]),
+            value: text(&body["value"]).or_else(|| {
+                let encoded = body["value_b64"].as_str()?;
+                Some(BASE64_STANDARD.decode(encoded).expect("base64"))
+            }),
             headers,
         }
     }
@@ -268,12 +275,18 @@ impl Script {
                 .as_ref()
                 .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
         };
-        json!({"delivered": {
+        let mut line = json!({
             "on": self.name(delivery.on),
             "offset": delivery.record.offset,
             "key": text(&delivery.record.key),
-            "value": text(&delivery.record.value),
-        }})
+        });
+        match &delivery.record.value {
+            Some(bytes) if std::str::from_utf8(bytes).is_err() => {
+                line["value_b64"] = json!(BASE64_STANDARD.encode(bytes));
+            }
+            value => line["value"] = json!(text(value)),
+        }
+        json!({ "delivered": line })
     }
 
     fn holds_line(&self) -> Value {

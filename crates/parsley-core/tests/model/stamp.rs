@@ -81,10 +81,16 @@ impl Execution {
 
     /// Decision D10.
     pub fn fence(&mut self, acks: &BTreeMap<Channel, i64>) {
-        for on in std::mem::take(&mut self.unfenced) {
-            self.own_claims.insert(on, self.state.sent[&on]);
+        let unfenced = std::mem::take(&mut self.unfenced);
+        for on in &unfenced {
+            self.own_claims.insert(*on, self.state.sent[on]);
         }
         for (&on, &offset) in acks {
+            // Decision D10: a new send cannot stand at or below what was known before it.
+            let known = self.own_offsets.get(&on);
+            if unfenced.contains(&on) && known.is_some_and(|&known| offset <= known) {
+                continue;
+            }
             self.raise_own(on, offset, self.state.sent.get(&on).copied());
         }
     }
@@ -134,12 +140,9 @@ impl Execution {
         }
     }
 
-    /// A watermark of 0 says that nothing was ever appended: it gives no offset to claim and meets nothing.
+    /// A watermark of 0 says nothing (decision D16).
     pub fn watermarks(&mut self, mark: &Mark, watermarks: &BTreeMap<Channel, i64>) {
-        for (&on, &watermark) in watermarks {
-            if watermark == 0 {
-                continue;
-            }
+        for (&on, &watermark) in watermarks.iter().filter(|(_, watermark)| **watermark > 0) {
             self.evidence
                 .entry(on)
                 .or_default()
