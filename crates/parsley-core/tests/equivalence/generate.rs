@@ -196,7 +196,8 @@ impl Generator {
                 line.ends.insert(on, self.end(on));
             }
         }
-        if self.chance.percent(50) {
+        let some_join = line.inputs.iter().any(|on| !recorded.0.contains(on));
+        if self.chance.percent(if some_join { 85 } else { 50 }) {
             line.log_starts = self.learned_log_starts();
         }
         for &on in &self.inputs {
@@ -578,7 +579,7 @@ impl Generator {
         }
         for on in self.world.channels() {
             if !self.inputs.contains(&on)
-                && self.chance.percent(20)
+                && self.chance.percent(40)
                 && let Some(log) = self.world.logs.get_mut(&on)
             {
                 log.start = self.chance.between(log.start, log.end);
