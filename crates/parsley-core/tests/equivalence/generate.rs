@@ -482,8 +482,24 @@ impl Generator {
         let mut acks = BTreeMap::new();
         for (on, offset) in std::mem::take(&mut self.unacknowledged) {
             if self.chance.percent(55) {
-                acks.insert(on, offset);
+                // Now and then an answer that cannot be about these sends.
+                let stale = self.chance.percent(6);
+                acks.insert(
+                    on,
+                    if stale {
+                        self.chance.between(0, offset)
+                    } else {
+                        offset
+                    },
+                );
             }
+        }
+        if self.chance.percent(3)
+            && let Some(on) = self.chance.pick(&self.model.execution().sink_channels())
+        {
+            // An acknowledgement that comes again, or late, with no send since the last fence.
+            acks.entry(on)
+                .or_insert((self.world.end(on) - 1 - self.chance.between(0, 3)).max(0));
         }
         acks
     }
@@ -571,9 +587,9 @@ impl Generator {
                 .map_or(position, |head| head.record.offset);
             if self.chance.percent(20)
                 && let Some(log) = self.world.logs.get_mut(&on)
-                && bound > log.start
+                && bound.min(log.end) > log.start
             {
-                log.start = self.chance.between(log.start, bound);
+                log.start = self.chance.between(log.start, bound.min(log.end));
                 log.records = log.records.split_off(&log.start);
             }
         }
