@@ -32,7 +32,8 @@
 //! let topics = ["visits", "counts"].map(|name| (name.to_owned(), TopicInfo { id: id(name), partitions: 1 }));
 //! let config = TaskConfig::new("site", 0, topics.into());
 //! let store = || Box::new(MemoryStore::new());
-//! let (mut task, _) = Task::open(count, config, &OpenFacts::default(), store(), store())?;
+//! let facts = OpenFacts { ends: [(id("counts").partition(0), 0)].into(), ..OpenFacts::default() };
+//! let (mut task, _) = Task::open(count, config, &facts, store(), store())?;
 //! for offset in 0..3 {
 //!     task.receive(visits.record(id("visits").partition(0), offset, &"ann".into(), &"/home".into())?)?;
 //!     assert!(task.process_next()?.is_some());

@@ -96,7 +96,7 @@ impl Task {
     /// # Errors
     ///
     /// A refusal or another error of the node, or a configuration that does not fit the stage. A declared sink that the configuration
-    /// does not resolve is guard G6, `vc-missing-sink`.
+    /// does not resolve is guard G6, `vc-missing-sink`; one whose end offsets are not among the facts is [`TaskError::MissingEnd`].
     pub fn open(
         stage: Stage,
         config: TaskConfig,
@@ -105,6 +105,7 @@ impl Task {
         fold: Box<dyn StateStore + Send>,
     ) -> Result<(Self, Opened), TaskError> {
         let resolved = config::Resolved::new(&stage, &config)?;
+        resolved.check_ends(facts)?;
         let sender = resolved.node.sender;
         let mut ordering = Staged::over(ordering);
         let (node, opened) = Node::open(resolved.node, facts, &mut ordering)?;
@@ -349,6 +350,26 @@ impl Task {
     /// How many sequence claims the next stamp would have; above 64, a host asks for watermarks.
     pub fn sequence_claims(&self) -> usize {
         self.node.sequence_claims()
+    }
+
+    /// The channels that the next stamp may claim by sequence: those whose watermarks turn such claims into offsets.
+    pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
+        self.node.channels_claimed_by_sequence()
+    }
+
+    /// The channels whose watermarks may release a head that nothing but sequence claims blocks.
+    pub fn channels_waited_for_by_sequence(&self) -> BTreeSet<Channel> {
+        self.node.channels_waited_for_by_sequence()
+    }
+
+    /// The longest clock that this execution received or stamped, in bytes.
+    pub fn widest_clock_bytes(&self) -> usize {
+        self.node.widest_clock_bytes()
+    }
+
+    /// Whether a clock of this execution came to 80 % of the metadata budget, beyond which the task refuses (guard G13).
+    pub fn clock_nears_budget(&self) -> bool {
+        self.node.clock_nears_budget()
     }
 
     fn unless_failed<T>(

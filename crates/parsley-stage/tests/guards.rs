@@ -185,6 +185,33 @@ fn g6_a_declared_sink_that_does_not_resolve_refuses_the_opening() {
     assert!(refusal.found.contains("out"), "{refusal}");
 }
 
+/// A task that was opened without the ends of its sinks once stamped less than its earlier executions had sent.
+#[test]
+fn a_sink_whose_end_was_not_read_is_no_opening() {
+    let log = log();
+    let partitions = log.topics["out"].partitions;
+    let config = || parsley_stage::TaskConfig::new("shop", 0, log.topics.clone());
+    let memory = || Box::new(parsley_core::MemoryStore::new());
+    for read in 0..=partitions {
+        let ends = (0..read)
+            .map(|partition| (log.topics["out"].id.partition(partition), 0))
+            .collect();
+        let facts = OpenFacts {
+            ends,
+            ..OpenFacts::default()
+        };
+        let opened =
+            parsley_stage::Task::open(stage(|_, _| Ok(())), config(), &facts, memory(), memory());
+        match opened {
+            Ok(_) => assert_eq!(read, partitions),
+            Err(parsley_stage::TaskError::MissingEnd { topic, partition }) => {
+                assert_eq!((&*topic, partition), ("out", read));
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+}
+
 #[test]
 fn g14_a_reserved_header_refuses_and_keeps_nothing_of_the_step() {
     for name in ["vc", "vc-", "vc-sender", "vc-of-our-own"] {
@@ -619,10 +646,14 @@ fn a_failed_store_stops_the_task() {
     let config = parsley_stage::TaskConfig::new("shop", 0, log.topics.clone());
     let fold = Box::new(Unreadable(Arc::clone(&gone)));
     let stage = stage(|_, _| Ok(()));
+    let ends = [(log.topics["out"].id.partition(0), 0)].into();
     let (mut task, _) = parsley_stage::Task::open(
         stage,
         config,
-        &OpenFacts::default(),
+        &OpenFacts {
+            ends,
+            ..OpenFacts::default()
+        },
         Box::new(MemoryStore::new()),
         fold,
     )

@@ -96,7 +96,7 @@ pub struct TaskHolds {
 impl NamedHold {
     pub(crate) fn new(hold: Hold, name_of: impl Fn(TopicId) -> Arc<str>) -> Self {
         let name = |wait: Wait| NamedWait {
-            topic: name_of(claimed_channel(&wait).topic),
+            topic: name_of(wait.channel().topic),
             wait,
         };
         Self {
@@ -106,13 +106,6 @@ impl NamedHold {
             behind: hold.behind,
             waits: hold.waits.into_iter().map(name).collect(),
         }
-    }
-}
-
-pub(crate) fn claimed_channel(wait: &Wait) -> Channel {
-    match wait {
-        Wait::Offset { claim, .. } => claim.channel,
-        Wait::Sequence { claim, .. } => claim.channel,
     }
 }
 
@@ -140,12 +133,7 @@ impl fmt::Display for NamedHold {
 
 impl fmt::Display for NamedWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}:{}",
-            self.topic,
-            claimed_channel(&self.wait).partition
-        )?;
+        write!(f, "{}:{}", self.topic, self.wait.channel().partition)?;
         match self.wait {
             Wait::Offset {
                 claim,

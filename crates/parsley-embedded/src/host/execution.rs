@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parsley_core::{Channel, Offset, Receipt, Record, Refusal, RefusalCode, TopicId, Wait};
+use parsley_core::{Channel, Offset, Receipt, Record, Refusal, RefusalCode, TopicId};
 use parsley_stage::{Processed, RawSend, Task};
 
 use super::context::{Context, Failure};
 use super::delay::DelayLine;
-use super::events::{NamedHold, claimed_channel};
+use super::events::NamedHold;
 use super::facts::{open_facts, read_from};
 use super::observed::Observed;
 use super::status::InputStatus;
@@ -36,6 +36,7 @@ pub(crate) struct Execution {
     fetched_version: u64,
     /// The log's version when high watermarks were last asked for.
     evidence_version: Option<u64>,
+    warned_of_wide_clocks: bool,
     /// The last step ended because it was full: deliveries may be possible without anything new.
     draining: bool,
 }
@@ -138,6 +139,7 @@ impl Execution {
             upheavals,
             fetched_version: 0,
             evidence_version: None,
+            warned_of_wide_clocks: false,
             draining: false,
         })
     }
@@ -247,6 +249,7 @@ impl Execution {
         self.evidence_version = None;
         self.steps_since_check += 1;
         let delivered = processed.len() as u64;
+        self.warn_of_wide_clocks(context);
         self.observed.delivered(context, processed);
         if !self.draining {
             self.observed.drained(context, || self.task.holds());
@@ -342,19 +345,15 @@ impl Execution {
         if self.evidence_version == Some(context.log.version()) {
             return Ok(false);
         }
-        let waited_for = self.waited_for_by_sequence();
+        let waited_for = self.task.channels_waited_for_by_sequence();
         let many = self.task.sequence_claims() > SEQUENCE_CLAIMS_MAX;
         if waited_for.is_empty() && !many {
             return Ok(false);
         }
         // The mark comes first: the answer speaks for what was known when it was taken.
         let mark = self.task.mark();
-        let channels: BTreeSet<Channel> = self
-            .task
-            .stamp_channels()
-            .into_iter()
-            .chain(waited_for)
-            .collect();
+        let claimed = self.task.channels_claimed_by_sequence();
+        let channels: BTreeSet<Channel> = claimed.into_iter().chain(waited_for).collect();
         let watermarks = {
             let state = context.log.lock();
             self.evidence_version = Some(state.version);
@@ -367,21 +366,21 @@ impl Execution {
         Ok(true)
     }
 
-    /// The channels that heads wait for which nothing but sequence claims blocks.
-    fn waited_for_by_sequence(&self) -> BTreeSet<Channel> {
-        if self.task.held() == 0 {
-            return BTreeSet::new();
+    /// Warns once in an execution when clocks near the metadata budget: beyond it the task refuses (G13).
+    fn warn_of_wide_clocks(&mut self, context: &Context) {
+        if !self.warned_of_wide_clocks && self.task.clock_nears_budget() {
+            self.warned_of_wide_clocks = true;
+            tracing::warn!(
+                group = %context.group, partition = context.partition, bytes = self.task.widest_clock_bytes(),
+                budget_bytes = context.settings.node.clock_budget_bytes,
+                "a clock has come to 80 % of the metadata budget; beyond the budget the task refuses (vc-clock-too-wide)"
+            );
         }
-        let by_sequence = |wait: &Wait| matches!(wait, Wait::Sequence { .. });
-        let holds = self
-            .task
-            .holds()
-            .into_iter()
-            .filter(|hold| hold.waits.iter().all(by_sequence));
-        holds
-            .flat_map(|hold| hold.waits)
-            .map(|wait| claimed_channel(&wait))
-            .collect()
+    }
+
+    /// The longest clock that the execution received or stamped, in bytes.
+    pub(crate) fn widest_clock_bytes(&self) -> usize {
+        self.task.widest_clock_bytes()
     }
 
     /// Whether there is something to read, or to judge.

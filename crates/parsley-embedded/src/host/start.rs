@@ -96,6 +96,7 @@ pub(crate) fn initial_status(stage: &Arc<str>, partition: i32) -> TaskStatus {
         held: 0,
         steps: 0,
         failed_steps: 0,
+        widest_clock_bytes: 0,
         inputs: Vec::new(),
     }
 }

@@ -68,6 +68,9 @@ pub struct TaskStatus {
     pub steps: u64,
     /// Steps given up because of a failure.
     pub failed_steps: u64,
+    /// The longest clock received or sent since the task was last opened, in bytes. From 80 % of the metadata budget on a warning is
+    /// logged; beyond the budget the task refuses (guard G13).
+    pub widest_clock_bytes: usize,
     /// Where it reads, by channel.
     pub inputs: Vec<InputStatus>,
 }

@@ -98,6 +98,7 @@ impl Worker {
             status.dropped += done.fed.dropped;
             status.delivered += done.delivered;
             status.held = execution.held();
+            status.widest_clock_bytes = execution.widest_clock_bytes();
             status.inputs = execution.inputs();
         });
     }

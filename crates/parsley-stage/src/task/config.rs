@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parsley_core::{
-    Channel, NodeConfig, NodeLimits, Refusal, RefusalCode, SenderId, Sink as NodeSink, TopicId,
+    Channel, NodeConfig, NodeLimits, OpenFacts, Refusal, RefusalCode, SenderId, Sink as NodeSink,
+    TopicId,
 };
 
 use super::TaskError;
@@ -123,6 +124,23 @@ impl Resolved {
             sinks,
             node,
         })
+    }
+
+    /// Every partition of every sink has its end among the facts, unless the sink is gone, which the node refuses.
+    pub(super) fn check_ends(&self, facts: &OpenFacts) -> Result<(), TaskError> {
+        let known =
+            |sink: &&Sink| !facts.gone.contains(&sink.id) && !facts.unresolved.contains(&sink.id);
+        for sink in self.sinks.iter().filter(known) {
+            let unread = (0..sink.partitions)
+                .find(|&partition| !facts.ends.contains_key(&sink.id.partition(partition)));
+            if let Some(partition) = unread {
+                return Err(TaskError::MissingEnd {
+                    topic: Arc::clone(&sink.declared.name),
+                    partition,
+                });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -51,6 +51,15 @@ pub enum TaskError {
         /// The identity.
         id: TopicId,
     },
+    /// The host did not read the end of a sink's partition before it opened the task. Without it, a stamp could claim less than was sent
+    /// (decision D17).
+    #[error("the end offset of partition {partition} of the sink {topic} was not read")]
+    MissingEnd {
+        /// The sink.
+        topic: Arc<str>,
+        /// The partition.
+        partition: i32,
+    },
     /// The host made a call that the current step does not allow.
     #[error("{call} was called while {state}")]
     OutOfTurn {
