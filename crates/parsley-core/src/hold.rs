@@ -3,7 +3,11 @@
 use std::fmt;
 
 use crate::channel::{Channel, Offset};
-use crate::clock::{OffsetClaim, SequenceClaim};
+use crate::clock::{Claim, OffsetClaim, SequenceClaim};
+use crate::decide::{self, Causes};
+use crate::input::View;
+use crate::node::Node;
+use crate::wire::ClockRef;
 
 /// Why a claim is not met yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +83,79 @@ pub enum Wait {
         /// Why it is not met.
         code: HoldCode,
     },
+}
+
+impl Wait {
+    /// The channel that is waited for.
+    pub fn channel(&self) -> Channel {
+        match self {
+            Self::Offset { claim, .. } => claim.channel,
+            Self::Sequence { claim, .. } => claim.channel,
+        }
+    }
+}
+
+impl Node {
+    /// What is held, channels in order, with every claim that each head waits for.
+    pub fn holds(&self) -> Vec<Hold> {
+        let held = self.inputs.iter().enumerate();
+        held.filter_map(|(index, input)| {
+            let head = input.queue.head()?;
+            let clock = ClockRef::of_checked(&head.clock)?;
+            let view = View {
+                inputs: &self.inputs,
+                on: index,
+                offset: head.offset,
+            };
+            let unmet = decide::unmet(Causes::of(&clock, input.channel), &self.received, &view);
+            let waits = unmet
+                .into_iter()
+                .map(|(on, claim)| self.wait(on, claim))
+                .collect();
+            Some(Hold {
+                channel: input.channel,
+                offset: head.offset,
+                behind: input.queue.len() - 1,
+                waits,
+            })
+        })
+        .collect()
+    }
+
+    fn wait(&self, on: usize, claim: Claim) -> Wait {
+        let input = &self.inputs[on];
+        match claim {
+            Claim::Offset(claim) => {
+                let was_fed = input.fed_up_to.is_some_and(|fed| claim.offset <= fed);
+                let code = if was_fed {
+                    HoldCode::HeldUpstream
+                } else {
+                    HoldCode::NotFetched
+                };
+                Wait::Offset {
+                    claim,
+                    settled: input.frontier(),
+                    code,
+                }
+            }
+            Claim::Sequence(claim) => {
+                let delivered = input
+                    .delivered_sequences
+                    .get(&claim.sender)
+                    .map(|known| known.sequence);
+                let code = if delivered.is_some() {
+                    HoldCode::SenderBehind
+                } else {
+                    HoldCode::SenderUnseen
+                };
+                Wait::Sequence {
+                    claim,
+                    delivered,
+                    code,
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::channel::{Channel, Offset, SenderId};
 use crate::clock::Clock;
-use crate::decide::Settled;
+use crate::decide::{Settled, SettledView};
 use crate::layout::{StateKey, number_to_bytes, pair_to_bytes};
 use crate::node::NodeError;
 use crate::queue::Queue;
@@ -195,6 +195,40 @@ pub(crate) fn write_clock(
         store.put(&key.to_bytes(), wire::encode(clock).into())?;
     }
     Ok(())
+}
+
+/// What the decision sees of the node, for the record at `offset` of the received channel `on`.
+pub(crate) struct View<'a> {
+    pub inputs: &'a [Input],
+    pub on: usize,
+    pub offset: Offset,
+}
+
+impl SettledView for View<'_> {
+    fn settled(&self, channel: usize) -> Settled {
+        self.inputs[channel].settled()
+    }
+
+    fn delivered_sequence(&self, channel: usize, sender: SenderId) -> Option<i64> {
+        self.inputs[channel]
+            .delivered_sequences
+            .get(&sender)
+            .map(|known| known.sequence)
+    }
+
+    fn fed_up_to(&self, channel: usize) -> Option<Offset> {
+        self.inputs[channel].fed_up_to
+    }
+
+    fn watermark(&self, channel: usize) -> Option<Offset> {
+        self.inputs[channel]
+            .evidence
+            .lowest_after_receipt(self.on, self.offset)
+    }
+
+    fn lowest_held_sequence(&self, channel: usize, sender: SenderId) -> Option<i64> {
+        self.inputs[channel].queue.lowest_sequence(sender)
+    }
 }
 
 #[cfg(test)]

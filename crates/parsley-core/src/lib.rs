@@ -12,6 +12,7 @@
 //! | order of deliveries | `drain.rs` |
 //! | the stamp, own sends | [`Node::prepare_send`], `stamp.rs` |
 //! | watermark evidence | [`Mark`], `watermark.rs` |
+//! | log starts, deletions, truncation | [`Node::check`], [`Node::truncate`], `truncate.rs` |
 //! | state keys and values | [`layout`] |
 //! | initialisation and scope changes | [`Node::open`], `open.rs` |
 //! | hold reports | [`Hold`] |
@@ -66,6 +67,7 @@ mod stamp;
 mod store;
 #[cfg(test)]
 mod strategies;
+mod truncate;
 mod watermark;
 pub mod wire;
 

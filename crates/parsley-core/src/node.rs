@@ -4,22 +4,21 @@
 //! no I/O: the store is an argument, read in [`Node::next_delivery`] and written in [`Node::open`] and [`Node::commit`] alone. An abort is
 //! to drop the node and what was staged in the store, and to open again from the committed state.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
 use crate::channel::{Channel, Offset, ReceivedChannels, SenderId, TopicId};
-use crate::clock::{Claim, Clock, OffsetClaim};
-use crate::decide::{self, Causes, Settled, SettledView, Verdict};
+use crate::clock::Clock;
+use crate::decide::{self, Causes, Verdict};
 use crate::drain::Drain;
-use crate::hold::{Hold, HoldCode, Wait};
-use crate::input::{Input, write_clock};
+use crate::input::{Input, View, write_clock};
 use crate::layout::{HeldRecord, StateKey, in_order};
 use crate::record::{Header, Record};
 use crate::refusal::{Refusal, RefusalCode};
-use crate::stamp::{self, OwnSends, Stamp};
+use crate::stamp::OwnSends;
 use crate::store::{StateStore, StoreError};
-use crate::watermark::{Execution, Mark};
+use crate::watermark::Execution;
 use crate::wire::{self, ClockRef, CorruptHeaders, ProtocolHeaders};
 
 /// A sink topic and how many partitions it has.
@@ -176,10 +175,10 @@ pub struct Node {
     /// Inputs with received records that have no index yet.
     fresh: Vec<usize>,
     /// The longest clock received or stamped, in bytes.
-    widest_clock_bytes: usize,
-    execution: Execution,
-    marks: std::cell::Cell<u64>,
-    stamp: Clock,
+    pub(crate) widest_clock_bytes: usize,
+    pub(crate) execution: Execution,
+    pub(crate) marks: std::cell::Cell<u64>,
+    pub(crate) stamp: Clock,
     ended: Option<Ended>,
 }
 
@@ -444,71 +443,6 @@ impl Node {
         }))
     }
 
-    /// Stamps one send to a sink's channel: the one place where stamps are made. Call it after the partition is chosen.
-    ///
-    /// # Errors
-    ///
-    /// Refuses with G5, or with G13 when the clock exceeds the budget.
-    pub fn prepare_send(&mut self, channel: Channel) -> Result<Stamp, NodeError> {
-        self.running()?;
-        if !self.own.declares(channel.topic) {
-            return self.refuse(Refusal::on(
-                RefusalCode::UndeclaredSink,
-                channel,
-                "a send to a topic that is not declared as a sink",
-            ));
-        }
-        let Some(sequence) = self.own.issue(channel) else {
-            return Err(NodeError::UnknownPartition { channel });
-        };
-        let mut stamp = std::mem::take(&mut self.stamp);
-        self.compute_stamp(&mut stamp);
-        let clock = wire::encode(&stamp);
-        self.stamp = stamp;
-        if clock.len() > self.limits.clock_budget_bytes {
-            let budget = self.limits.clock_budget_bytes;
-            let found = format!(
-                "the stamp takes {} bytes, the budget is {budget} bytes",
-                clock.len()
-            );
-            return self.refuse(Refusal::on(RefusalCode::ClockTooWide, channel, found));
-        }
-        self.widest_clock_bytes = self.widest_clock_bytes.max(clock.len());
-        Ok(Stamp {
-            channel,
-            sender: self.sender,
-            sequence,
-            clock: clock.into(),
-        })
-    }
-
-    fn compute_stamp(&self, stamp: &mut Clock) {
-        let delivered = self.inputs.iter().filter_map(|input| {
-            input.delivered.map(|offset| OffsetClaim {
-                channel: input.channel,
-                offset,
-            })
-        });
-        let vouched = |channel, sender, sequence| {
-            let input = &self.inputs[self.received.index_of(channel)?];
-            let known = input.delivered_sequences.get(&sender)?;
-            (sequence <= known.sequence).then_some(known.offset)
-        };
-        stamp::compute(stamp, &self.past, delivered, &self.own, vouched, |topic| {
-            self.gone.contains(&topic)
-        });
-    }
-
-    /// Every send so far is acknowledged; `acknowledged` gives the offset of the last one per channel, where the broker told it.
-    ///
-    /// # Errors
-    ///
-    /// When a channel is not one of a declared sink, or an offset is negative.
-    pub fn fence(&mut self, acknowledged: &[(Channel, Offset)]) -> Result<(), NodeError> {
-        self.running()?;
-        self.own.fence(acknowledged)
-    }
-
     /// Ends the step: implies a fence, writes the step's state to the store, and returns the positions that moved since the last commit,
     /// for the host to commit with the state. The host makes store, positions and sends durable together, or drops the node.
     ///
@@ -566,200 +500,6 @@ impl Node {
             .collect()
     }
 
-    /// Takes the mark that the next high watermarks speak for. Take it at a step boundary, ask the broker after it, and hand the answer in
-    /// whenever it comes.
-    pub fn mark(&self) -> Mark {
-        let mut known: BTreeMap<(Channel, SenderId), i64> = BTreeMap::new();
-        let mut note = |channel, sender, sequence| {
-            let highest = known.entry((channel, sender)).or_insert(sequence);
-            *highest = sequence.max(*highest);
-        };
-        for claim in self.past.sequences() {
-            note(claim.channel, claim.sender, claim.sequence);
-        }
-        for input in &self.inputs {
-            input.queue.visit_claims(&mut note);
-        }
-        let ordinal = self.marks.get() + 1;
-        self.marks.set(ordinal);
-        Mark {
-            execution: self.execution.clone(),
-            ordinal,
-            fed: self.inputs.iter().map(|input| input.fed_up_to).collect(),
-            known,
-            acknowledged: self.own.acknowledged(),
-        }
-    }
-
-    /// Takes up high watermarks that were asked for after `mark`, at a step boundary. A mark of another execution says nothing. Ask for
-    /// deliveries after it.
-    ///
-    /// # Errors
-    ///
-    /// When a watermark is negative.
-    pub fn watermarks(
-        &mut self,
-        mark: &Mark,
-        watermarks: &BTreeMap<Channel, Offset>,
-    ) -> Result<(), NodeError> {
-        self.running()?;
-        if let Some((&channel, &found)) = watermarks.iter().find(|&(_, &watermark)| watermark < 0) {
-            return Err(NodeError::Negative {
-                what: "high watermark",
-                channel,
-                found,
-            });
-        }
-        if mark.execution != self.execution {
-            return Ok(());
-        }
-        self.drain.restart();
-        // One of 0 says that nothing was ever appended, and vouches for nothing (decision D16).
-        for (&channel, &watermark) in watermarks.iter().filter(|&(_, &watermark)| watermark > 0) {
-            let acknowledged = mark.acknowledged.get(&channel).copied();
-            self.own.watermark(channel, watermark, acknowledged);
-            if let Some(index) = self.received.index_of(channel) {
-                let input = &mut self.inputs[index];
-                input.evidence.add(mark, watermark);
-                input.evidence.prune(input.fed_up_to);
-                self.drain.evidence_changed(index);
-            }
-        }
-        let resolve = |claim: &crate::clock::SequenceClaim| {
-            let watermark = watermarks
-                .get(&claim.channel)
-                .filter(|&&watermark| watermark > 0)?;
-            let known = mark.known.get(&(claim.channel, claim.sender))?;
-            (claim.sequence <= *known).then_some(watermark - 1)
-        };
-        // Each clock is judged by itself: one may hold a claim known at the mark below a later one of another.
-        let claimed = self
-            .past
-            .sequences()
-            .iter()
-            .any(|claim| watermarks.contains_key(&claim.channel));
-        if claimed {
-            self.rewrite_past(|clock| clock.resolve_sequences(resolve));
-        }
-        Ok(())
-    }
-
-    /// How many sequence claims the next stamp may hold: a host asks for high watermarks when they are many.
-    pub fn sequence_claims(&self) -> usize {
-        self.past.sequences().len() + self.own.claimed_by_sequence().count()
-    }
-
-    /// The channels that the next stamp may claim by sequence: those whose high watermarks turn such claims into offsets.
-    pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
-        let past = self.past.sequences().iter().map(|claim| claim.channel);
-        past.chain(self.own.claimed_by_sequence()).collect()
-    }
-
-    /// The channels whose high watermarks may release a head: those that a head, blocked by sequence claims alone, waits for.
-    pub fn channels_waited_for_by_sequence(&self) -> BTreeSet<Channel> {
-        let mut channels = BTreeSet::new();
-        for hold in self.holds() {
-            if hold
-                .waits
-                .iter()
-                .all(|wait| matches!(wait, Wait::Sequence { .. }))
-            {
-                channels.extend(hold.waits.iter().map(Wait::channel));
-            }
-        }
-        channels
-    }
-
-    /// Judges log starts and deletions that the host has learned: G10, then G9, each in channel order (decision D6). A received topic
-    /// found gone with nothing held is settled to its end. Ask for deliveries after it.
-    ///
-    /// # Errors
-    ///
-    /// Refuses with G10 or G9.
-    pub fn check(
-        &mut self,
-        log_starts: &BTreeMap<Channel, Offset>,
-        gone: &BTreeSet<TopicId>,
-    ) -> Result<(), NodeError> {
-        self.running()?;
-        self.drain.restart();
-        let log_starts = self
-            .inputs
-            .iter()
-            .filter(|input| !input.gone && !gone.contains(&input.channel.topic))
-            .try_for_each(|input| {
-                let log_start = log_starts.get(&input.channel);
-                log_start.map_or(Ok(()), |&log_start| {
-                    input.check_log_start(input.next_needed(), log_start)
-                })
-            });
-        match log_starts.and_then(|()| self.settle_gone(gone)) {
-            Ok(()) => Ok(()),
-            Err(refusal) => self.refuse(refusal),
-        }
-    }
-
-    /// G9, and the end of what is gone.
-    pub(crate) fn settle_gone(&mut self, gone: &BTreeSet<TopicId>) -> Result<(), Refusal> {
-        for index in 0..self.inputs.len() {
-            let input = &mut self.inputs[index];
-            if input.gone || !gone.contains(&input.channel.topic) {
-                continue;
-            }
-            if let Some(head) = input.queue.head() {
-                let found = format!(
-                    "the topic is gone while {} of its records are held",
-                    input.queue.len()
-                );
-                return Err(Refusal::at(
-                    RefusalCode::DeletedInputHeld,
-                    input.channel,
-                    head.offset,
-                    found,
-                ));
-            }
-            input.gone = true;
-            self.settled_moved(index);
-        }
-        self.gone.extend(gone);
-        Ok(())
-    }
-
-    /// Drops claims from the carried and advertised terms: offset claims below a bound, and every claim on topics gone for good. The one
-    /// sound source of a bound is a log start learned a truncation delay ago.
-    ///
-    /// # Errors
-    ///
-    /// When the execution has ended.
-    pub fn truncate(
-        &mut self,
-        drop_below: &BTreeMap<Channel, Offset>,
-        drop_gone: &BTreeSet<TopicId>,
-    ) -> Result<(), NodeError> {
-        self.running()?;
-        self.drain.restart();
-        self.gone.extend(drop_gone);
-        self.rewrite_past(|clock| {
-            let mut changed = false;
-            for (&channel, &bound) in drop_below {
-                changed |= clock.truncate_below(channel, bound);
-            }
-            for &topic in drop_gone {
-                changed |= clock.drop_topic(topic);
-            }
-            changed
-        });
-        Ok(())
-    }
-
-    /// The channels that the stamp-side clocks name, in channel order: those whose log starts are of use to a truncation.
-    pub fn stamp_channels(&self) -> Vec<Channel> {
-        let offsets = self.past.offsets().iter().map(|claim| claim.channel);
-        let sequences = self.past.sequences().iter().map(|claim| claim.channel);
-        let channels: BTreeSet<Channel> = offsets.chain(sequences).collect();
-        channels.into_iter().collect()
-    }
-
     /// The longest clock that this execution received or stamped, in bytes. A host warns when it comes to
     /// [`NodeLimits::clock_warning_bytes`]: beyond the budget the node refuses (G13).
     pub fn widest_clock_bytes(&self) -> usize {
@@ -776,69 +516,8 @@ impl Node {
         self.inputs.iter().map(|input| input.queue.len()).sum()
     }
 
-    /// What is held, channels in order, with every claim that each head waits for.
-    pub fn holds(&self) -> Vec<Hold> {
-        let held = self.inputs.iter().enumerate();
-        held.filter_map(|(index, input)| {
-            let head = input.queue.head()?;
-            let clock = ClockRef::of_checked(&head.clock)?;
-            let view = View {
-                inputs: &self.inputs,
-                on: index,
-                offset: head.offset,
-            };
-            let unmet = decide::unmet(Causes::of(&clock, input.channel), &self.received, &view);
-            let waits = unmet
-                .into_iter()
-                .map(|(on, claim)| self.wait(on, claim))
-                .collect();
-            Some(Hold {
-                channel: input.channel,
-                offset: head.offset,
-                behind: input.queue.len() - 1,
-                waits,
-            })
-        })
-        .collect()
-    }
-
-    fn wait(&self, on: usize, claim: Claim) -> Wait {
-        let input = &self.inputs[on];
-        match claim {
-            Claim::Offset(claim) => {
-                let was_fed = input.fed_up_to.is_some_and(|fed| claim.offset <= fed);
-                let code = if was_fed {
-                    HoldCode::HeldUpstream
-                } else {
-                    HoldCode::NotFetched
-                };
-                Wait::Offset {
-                    claim,
-                    settled: input.frontier(),
-                    code,
-                }
-            }
-            Claim::Sequence(claim) => {
-                let delivered = input
-                    .delivered_sequences
-                    .get(&claim.sender)
-                    .map(|known| known.sequence);
-                let code = if delivered.is_some() {
-                    HoldCode::SenderBehind
-                } else {
-                    HoldCode::SenderUnseen
-                };
-                Wait::Sequence {
-                    claim,
-                    delivered,
-                    code,
-                }
-            }
-        }
-    }
-
     /// Something moved `fed_up_to` or the head of an input.
-    fn settled_moved(&mut self, index: usize) {
+    pub(crate) fn settled_moved(&mut self, index: usize) {
         self.touch(index);
         let input = &mut self.inputs[index];
         if !input.evidence.is_empty() {
@@ -848,7 +527,7 @@ impl Node {
         self.drain.settled(index, input.settled());
     }
 
-    fn touch(&mut self, index: usize) {
+    pub(crate) fn touch(&mut self, index: usize) {
         let input = &mut self.inputs[index];
         if !input.touched {
             input.touched = true;
@@ -856,23 +535,7 @@ impl Node {
         }
     }
 
-    /// Changes the carried and every advertised clock alike.
-    fn rewrite_past(&mut self, mut rewrite: impl FnMut(&mut Clock) -> bool) {
-        let mut changed = rewrite(&mut self.carried);
-        self.carried_changed |= changed;
-        for index in 0..self.inputs.len() {
-            if rewrite(&mut self.inputs[index].advertised) {
-                self.inputs[index].advertised_changed = true;
-                self.touch(index);
-                changed = true;
-            }
-        }
-        if changed {
-            self.join_past();
-        }
-    }
-
-    fn join_past(&mut self) {
+    pub(crate) fn join_past(&mut self) {
         self.past.clear();
         self.past.merge(&self.carried);
         for input in &self.inputs {
@@ -880,7 +543,7 @@ impl Node {
         }
     }
 
-    fn running(&self) -> Result<(), NodeError> {
+    pub(crate) fn running(&self) -> Result<(), NodeError> {
         match &self.ended {
             None => Ok(()),
             Some(Ended::Refused(refusal)) => Err(refusal.clone().into()),
@@ -888,11 +551,11 @@ impl Node {
         }
     }
 
-    fn refuse<T>(&mut self, refusal: Refusal) -> Result<T, NodeError> {
+    pub(crate) fn refuse<T>(&mut self, refusal: Refusal) -> Result<T, NodeError> {
         self.end(NodeError::Refused(refusal))
     }
 
-    fn end<T>(&mut self, error: NodeError) -> Result<T, NodeError> {
+    pub(crate) fn end<T>(&mut self, error: NodeError) -> Result<T, NodeError> {
         self.ended = Some(match &error {
             NodeError::Refused(refusal) => Ended::Refused(refusal.clone()),
             _ => Ended::Failed,
@@ -905,50 +568,6 @@ fn header_code(why: &CorruptHeaders) -> RefusalCode {
     match why {
         CorruptHeaders::Clock(_) => RefusalCode::CorruptClock,
         _ => RefusalCode::CorruptSender,
-    }
-}
-
-impl Wait {
-    /// The channel that is waited for.
-    pub fn channel(&self) -> Channel {
-        match self {
-            Self::Offset { claim, .. } => claim.channel,
-            Self::Sequence { claim, .. } => claim.channel,
-        }
-    }
-}
-
-/// What the decision sees of the node, for the record at `offset` of the received channel `on`.
-struct View<'a> {
-    inputs: &'a [Input],
-    on: usize,
-    offset: Offset,
-}
-
-impl SettledView for View<'_> {
-    fn settled(&self, channel: usize) -> Settled {
-        self.inputs[channel].settled()
-    }
-
-    fn delivered_sequence(&self, channel: usize, sender: SenderId) -> Option<i64> {
-        self.inputs[channel]
-            .delivered_sequences
-            .get(&sender)
-            .map(|known| known.sequence)
-    }
-
-    fn fed_up_to(&self, channel: usize) -> Option<Offset> {
-        self.inputs[channel].fed_up_to
-    }
-
-    fn watermark(&self, channel: usize) -> Option<Offset> {
-        self.inputs[channel]
-            .evidence
-            .lowest_after_receipt(self.on, self.offset)
-    }
-
-    fn lowest_held_sequence(&self, channel: usize, sender: SenderId) -> Option<i64> {
-        self.inputs[channel].queue.lowest_sequence(sender)
     }
 }
 

@@ -7,8 +7,9 @@ use bytes::Bytes;
 use crate::channel::{Channel, Offset, SenderId, TopicId};
 use crate::clock::{Clock, OffsetClaim};
 use crate::layout::{StateKey, number_to_bytes};
-use crate::node::{NodeError, Sink};
+use crate::node::{Node, NodeError, Sink};
 use crate::record::Header;
+use crate::refusal::{Refusal, RefusalCode};
 use crate::store::StateStore;
 use crate::wire;
 
@@ -281,6 +282,73 @@ pub(crate) fn compute(
         if let Some(sequence) = sent.claimed {
             stamp.claim_sequence(channel, own.sender, sequence);
         }
+    }
+}
+
+impl Node {
+    /// Stamps one send to a sink's channel: the one place where stamps are made. Call it after the partition is chosen.
+    ///
+    /// # Errors
+    ///
+    /// Refuses with G5, or with G13 when the clock exceeds the budget.
+    pub fn prepare_send(&mut self, channel: Channel) -> Result<Stamp, NodeError> {
+        self.running()?;
+        if !self.own.declares(channel.topic) {
+            return self.refuse(Refusal::on(
+                RefusalCode::UndeclaredSink,
+                channel,
+                "a send to a topic that is not declared as a sink",
+            ));
+        }
+        let Some(sequence) = self.own.issue(channel) else {
+            return Err(NodeError::UnknownPartition { channel });
+        };
+        let mut stamp = std::mem::take(&mut self.stamp);
+        self.compute_stamp(&mut stamp);
+        let clock = wire::encode(&stamp);
+        self.stamp = stamp;
+        if clock.len() > self.limits.clock_budget_bytes {
+            let budget = self.limits.clock_budget_bytes;
+            let found = format!(
+                "the stamp takes {} bytes, the budget is {budget} bytes",
+                clock.len()
+            );
+            return self.refuse(Refusal::on(RefusalCode::ClockTooWide, channel, found));
+        }
+        self.widest_clock_bytes = self.widest_clock_bytes.max(clock.len());
+        Ok(Stamp {
+            channel,
+            sender: self.sender,
+            sequence,
+            clock: clock.into(),
+        })
+    }
+
+    fn compute_stamp(&self, stamp: &mut Clock) {
+        let delivered = self.inputs.iter().filter_map(|input| {
+            input.delivered.map(|offset| OffsetClaim {
+                channel: input.channel,
+                offset,
+            })
+        });
+        let vouched = |channel, sender, sequence| {
+            let input = &self.inputs[self.received.index_of(channel)?];
+            let known = input.delivered_sequences.get(&sender)?;
+            (sequence <= known.sequence).then_some(known.offset)
+        };
+        compute(stamp, &self.past, delivered, &self.own, vouched, |topic| {
+            self.gone.contains(&topic)
+        });
+    }
+
+    /// Every send so far is acknowledged; `acknowledged` gives the offset of the last one per channel, where the broker told it.
+    ///
+    /// # Errors
+    ///
+    /// When a channel is not one of a declared sink, or an offset is negative.
+    pub fn fence(&mut self, acknowledged: &[(Channel, Offset)]) -> Result<(), NodeError> {
+        self.running()?;
+        self.own.fence(acknowledged)
     }
 }
 

@@ -1,10 +1,13 @@
 //! Watermark evidence (`docs/protocol.md`, Watermark evidence): what a high watermark, asked for after a mark, says about the records
 //! that claims can name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::channel::{Channel, Offset, SenderId};
+use crate::clock::SequenceClaim;
+use crate::hold::Wait;
+use crate::node::{Node, NodeError};
 
 /// Identifies one execution of a node, so that an answer from before a restart is not taken for one of now.
 #[derive(Clone, Debug, Default)]
@@ -87,6 +90,112 @@ impl Evidence {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl Node {
+    /// Takes the mark that the next high watermarks speak for. Take it at a step boundary, ask the broker after it, and hand the answer in
+    /// whenever it comes.
+    pub fn mark(&self) -> Mark {
+        let mut known: BTreeMap<(Channel, SenderId), i64> = BTreeMap::new();
+        let mut note = |channel, sender, sequence| {
+            let highest = known.entry((channel, sender)).or_insert(sequence);
+            *highest = sequence.max(*highest);
+        };
+        for claim in self.past.sequences() {
+            note(claim.channel, claim.sender, claim.sequence);
+        }
+        for input in &self.inputs {
+            input.queue.visit_claims(&mut note);
+        }
+        let ordinal = self.marks.get() + 1;
+        self.marks.set(ordinal);
+        Mark {
+            execution: self.execution.clone(),
+            ordinal,
+            fed: self.inputs.iter().map(|input| input.fed_up_to).collect(),
+            known,
+            acknowledged: self.own.acknowledged(),
+        }
+    }
+
+    /// Takes up high watermarks that were asked for after `mark`, at a step boundary. A mark of another execution says nothing. Ask for
+    /// deliveries after it.
+    ///
+    /// # Errors
+    ///
+    /// When a watermark is negative.
+    pub fn watermarks(
+        &mut self,
+        mark: &Mark,
+        watermarks: &BTreeMap<Channel, Offset>,
+    ) -> Result<(), NodeError> {
+        self.running()?;
+        if let Some((&channel, &found)) = watermarks.iter().find(|&(_, &watermark)| watermark < 0) {
+            return Err(NodeError::Negative {
+                what: "high watermark",
+                channel,
+                found,
+            });
+        }
+        if mark.execution != self.execution {
+            return Ok(());
+        }
+        self.drain.restart();
+        // One of 0 says that nothing was ever appended, and vouches for nothing (decision D16).
+        for (&channel, &watermark) in watermarks.iter().filter(|&(_, &watermark)| watermark > 0) {
+            let acknowledged = mark.acknowledged.get(&channel).copied();
+            self.own.watermark(channel, watermark, acknowledged);
+            if let Some(index) = self.received.index_of(channel) {
+                let input = &mut self.inputs[index];
+                input.evidence.add(mark, watermark);
+                input.evidence.prune(input.fed_up_to);
+                self.drain.evidence_changed(index);
+            }
+        }
+        let resolve = |claim: &SequenceClaim| {
+            let watermark = watermarks
+                .get(&claim.channel)
+                .filter(|&&watermark| watermark > 0)?;
+            let known = mark.known.get(&(claim.channel, claim.sender))?;
+            (claim.sequence <= *known).then_some(watermark - 1)
+        };
+        // Each clock is judged by itself: one may hold a claim known at the mark below a later one of another.
+        let claimed = self
+            .past
+            .sequences()
+            .iter()
+            .any(|claim| watermarks.contains_key(&claim.channel));
+        if claimed {
+            self.rewrite_past(|clock| clock.resolve_sequences(resolve));
+        }
+        Ok(())
+    }
+
+    /// How many sequence claims the next stamp may hold: a host asks for high watermarks when they are many.
+    pub fn sequence_claims(&self) -> usize {
+        self.past.sequences().len() + self.own.claimed_by_sequence().count()
+    }
+
+    /// The channels that the next stamp may claim by sequence: those whose high watermarks turn such claims into offsets.
+    pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
+        let past = self.past.sequences().iter().map(|claim| claim.channel);
+        past.chain(self.own.claimed_by_sequence()).collect()
+    }
+
+    /// The channels whose high watermarks may release a head: those that a head, blocked by sequence claims alone, waits for.
+    pub fn channels_waited_for_by_sequence(&self) -> BTreeSet<Channel> {
+        let mut channels = BTreeSet::new();
+        for hold in self.holds() {
+            if hold
+                .waits
+                .iter()
+                .all(|wait| matches!(wait, Wait::Sequence { .. }))
+            {
+                channels.extend(hold.waits.iter().map(Wait::channel));
+            }
+        }
+        channels
     }
 }
 
