@@ -12,7 +12,7 @@ const ACCOUNTS: [&str; 36] = [
     "barbara",
     "blaise",
     "charles",
-    "claude",
+    "clara",
     "david",
     "donald",
     "edsger",
