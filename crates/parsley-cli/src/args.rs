@@ -29,7 +29,7 @@ pub enum Command {
         /// Print one JSON object a line, the summary last
         #[arg(long)]
         json: bool,
-        /// Write every delivery at every stage to a file, one JSON object a line
+        /// Write every delivery at every stage to a file of its own, one JSON object a line
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },

@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
 
+use same_file::Handle;
+
 use crate::failure::Failure;
 
 const BUFFER_BYTES: usize = 64 << 10;
@@ -29,11 +31,20 @@ impl Input {
 
     /// Opens it.
     pub fn open(&self) -> Result<Reader, Failure> {
-        let reader: Box<dyn Read + Send> = match &self.0 {
-            None => Box::new(io::stdin()),
-            Some(path) => Box::new(File::open(path).map_err(|error| self.unreadable(error))?),
+        self.open_with_identity().map(|(reader, _)| reader)
+    }
+
+    /// Opens it, and says which file it is; `None` where the system cannot tell, as with a standard input that is closed.
+    pub fn open_with_identity(&self) -> Result<(Reader, Option<Handle>), Failure> {
+        let (reader, handle): (Box<dyn Read + Send>, _) = match &self.0 {
+            None => (Box::new(io::stdin()), Handle::stdin()),
+            Some(path) => {
+                let file = File::open(path).map_err(|error| self.unreadable(error))?;
+                let handle = file.try_clone().and_then(Handle::from_file);
+                (Box::new(file), handle)
+            }
         };
-        Ok(BufReader::with_capacity(BUFFER_BYTES, reader))
+        Ok((BufReader::with_capacity(BUFFER_BYTES, reader), handle.ok()))
     }
 
     /// How long it is, where that is known.

@@ -1,7 +1,6 @@
 //! Watches the application from outside: judges each delivery, follows what is held, and compares the views with the commands.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use parsley::core::Offset;
@@ -17,7 +16,7 @@ use super::mirror::Mirror;
 use super::topology::{
     At, COMMANDER, COMMANDS, EVENTS, FINDINGS, Finding, PROJECTOR, RECONCILER, VIEWS, View,
 };
-use super::trace::Trace;
+use super::trace::{Trace, TraceFile};
 
 /// After how many commands the log is made to forget what everybody has read.
 const FORGET_EVERY: u64 = 5000;
@@ -76,12 +75,12 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Watches the application that will run on a host, and writes a trace if a file is named. The topics have to exist.
-    pub fn new(host: Host, gate: Arc<Gate>, trace: Option<&Path>) -> Result<Self, DemoError> {
+    /// Watches the application that will run on a host, and writes a trace if there is a file for it. The topics have to exist.
+    pub fn new(host: Host, gate: Arc<Gate>, trace: Option<TraceFile>) -> Result<Self, DemoError> {
         Ok(Self {
             views: Mirror::new(&host, VIEWS, 1)?,
             findings: host.consumer(FINDINGS)?,
-            trace: trace.map(|path| Trace::create(path, &host)).transpose()?,
+            trace: trace.map(|file| Trace::begin(file, &host)).transpose()?,
             host,
             gate,
             judges: BTreeMap::new(),
@@ -156,12 +155,15 @@ impl Auditor {
         Ok(held)
     }
 
+    /// Hands out what was traced so far.
+    pub fn flush(&mut self) -> Result<(), DemoError> {
+        self.trace.as_mut().map_or(Ok(()), Trace::flush)
+    }
+
     /// How it all came out, once everything is delivered.
     pub fn end(mut self, fed: &Fed) -> Result<Summary, DemoError> {
         self.read_findings()?;
-        if let Some(trace) = self.trace {
-            trace.end()?;
-        }
+        self.flush()?;
         Ok(Summary {
             commands: fed.commands,
             malformed: fed.malformed,

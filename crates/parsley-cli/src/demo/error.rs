@@ -80,6 +80,20 @@ pub enum DemoError {
         /// Why.
         source: io::Error,
     },
+    /// The trace is a file that the demo reads from or prints to.
+    #[error(
+        "the trace {} is the same file as {other}, expected a file of its own; nothing was written to it",
+        path.display()
+    )]
+    TraceShared {
+        /// Where the trace was to go.
+        path: PathBuf,
+        /// What else is there.
+        other: String,
+    },
+    /// The trace is to go where the report goes.
+    #[error("found `--trace -`, expected a file: standard output has the report")]
+    TraceToStandardOutput,
 }
 
 impl DemoError {
@@ -88,6 +102,7 @@ impl DemoError {
         match self {
             Self::Refused { .. } | Self::Start(StartError::Refused { .. }) => Exit::Refused,
             Self::Trace { .. } => Exit::Io,
+            Self::TraceShared { .. } | Self::TraceToStandardOutput => Exit::Usage,
             _ => Exit::Failed,
         }
     }

@@ -13,8 +13,9 @@ mod progress;
 mod screen;
 mod topology;
 mod trace;
+mod unread;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -31,7 +32,9 @@ use audit::Auditor;
 use feed::{Fed, Feeder, Pace};
 use gate::Gate;
 use progress::Progress;
+use same_file::Handle;
 use screen::Screen;
+use trace::{Occupied, TraceFile};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -58,6 +61,8 @@ enum Seen {
     Idle,
     /// A task does not work as it should.
     Broken,
+    /// Nobody reads the output any more.
+    Unread(io::Error),
 }
 
 /// Runs the demo: over the commands of an input, or the built-in ones.
@@ -72,6 +77,12 @@ pub fn run(
     } else {
         Screen::table(out)
     };
+    // What cannot be opened is said before anything is shown or written to.
+    let opened = input.map(Input::open_with_identity).transpose()?;
+    let (reader, identity) = opened.unzip();
+    let trace = trace
+        .map(|path| TraceFile::create(path, &in_use(input, identity.flatten())))
+        .transpose()?;
     let (seen, sight) = mpsc::sync_channel(QUEUE);
     let host = host(&seen)?;
     let pace = if input.is_some() {
@@ -81,18 +92,20 @@ pub fn run(
     };
     let gate = Arc::new(Gate::new(pace.under_way));
     let auditor = Auditor::new(host.clone(), Arc::clone(&gate), trace)?;
-    // What cannot be opened is said before anything is shown.
-    let source = input
-        .map(|input| Ok::<_, Failure>((input.clone(), input.open()?)))
-        .transpose()?;
     screen.begin().map_err(Failure::Write)?;
 
     let progress = input.map_or(Progress::none(), Progress::over);
     let app = topology::app().map_err(DemoError::from)?;
     let running = Arc::new(host.start(app).map_err(DemoError::from)?);
     watch(&running, &seen)?;
+    watch_output(&seen)?;
     let feeder = Feeder::new(host.producer(), Arc::clone(&gate), pace);
-    feed(feeder, source, progress.clone(), seen.clone())?;
+    feed(
+        feeder,
+        input.cloned().zip(reader),
+        progress.clone(),
+        seen.clone(),
+    )?;
     let watched = Watch {
         running: &running,
         seen,
@@ -106,12 +119,30 @@ pub fn run(
     running.stop().map_err(DemoError::from)?;
 
     let summary = auditor.end(&fed)?;
-    screen.end(&summary).map_err(Failure::Write)?;
-    match failed {
-        Some(failure) => Err(failure),
-        None if summary.is_good() => Ok(Exit::Done),
-        None => Ok(Exit::Failed),
+    if let Some(failure) = failed {
+        // Nobody is to take what came of a part of the input for what comes of all of it.
+        screen.flush().map_err(Failure::Write)?;
+        return Err(failure);
     }
+    screen.end(&summary).map_err(Failure::Write)?;
+    Ok(if summary.is_good() {
+        Exit::Done
+    } else {
+        Exit::Failed
+    })
+}
+
+/// The files that the demo reads from and prints to.
+fn in_use(input: Option<&Input>, identity: Option<Handle>) -> Vec<Occupied> {
+    let input = input.zip(identity).map(|(input, handle)| Occupied {
+        name: format!("the input, {input}"),
+        handle,
+    });
+    let output = Handle::stdout().ok().map(|handle| Occupied {
+        name: "standard output".to_owned(),
+        handle,
+    });
+    input.into_iter().chain(output).collect()
 }
 
 fn host(seen: &SyncSender<Seen>) -> Result<Host, DemoError> {
@@ -149,6 +180,16 @@ fn watch(running: &Arc<Running>, seen: &SyncSender<Seen>) -> Result<(), DemoErro
     spawn("watch", move || {
         if running.wait(|status| broken(status).is_some()) == Waited::Reached {
             drop(seen.send(Seen::Broken));
+        }
+    })
+}
+
+/// Looks out for a reader of the output that goes away.
+fn watch_output(seen: &SyncSender<Seen>) -> Result<(), DemoError> {
+    let seen = seen.clone();
+    spawn("output", move || {
+        if let Some(error) = unread::unread() {
+            drop(seen.send(Seen::Unread(error)));
         }
     })
 }
@@ -208,7 +249,16 @@ impl Watch<'_> {
         let mut fed = Fed::default();
         let mut failed = None;
         loop {
-            match self.sight.recv_timeout(SILENCE) {
+            let seen = match self.sight.try_recv() {
+                Ok(seen) => Ok(seen),
+                // There is nothing to do for now: what was found so far is handed out.
+                Err(_) => {
+                    auditor.flush()?;
+                    screen.flush().map_err(Failure::Write)?;
+                    self.sight.recv_timeout(SILENCE)
+                }
+            };
+            match seen {
                 Ok(Seen::Held(event)) => auditor.held(&event),
                 Ok(Seen::Delivered(event)) => {
                     if let Some(held) = auditor.delivered(&event)? {
@@ -226,6 +276,7 @@ impl Watch<'_> {
                     })?;
                 }
                 Ok(Seen::Idle) => return Ok((auditor, fed, failed)),
+                Ok(Seen::Unread(error)) => return Err(Failure::Write(error)),
                 Ok(Seen::Broken) => {
                     return Err(broken(&self.running.status())
                         .unwrap_or(DemoError::Silent)
@@ -259,7 +310,7 @@ mod tests {
             match seen {
                 Seen::Held(event) => auditor.held(&event),
                 Seen::Delivered(event) => drop(auditor.delivered(&event).unwrap()),
-                Seen::Fed(..) | Seen::Idle | Seen::Broken => {
+                Seen::Fed(..) | Seen::Idle | Seen::Broken | Seen::Unread(_) => {
                     unreachable!("nobody sends these here")
                 }
             }

@@ -75,6 +75,13 @@ impl<W: Write> Screen<W> {
         }
     }
 
+    /// Hands out what was shown so far.
+    pub fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Table { out, .. } | Self::Json { out } => out.flush(),
+        }
+    }
+
     /// Shows how it all came out.
     pub fn end(&mut self, summary: &Summary) -> io::Result<()> {
         match self {

@@ -1,11 +1,12 @@
 //! The trace: every delivery at every stage as a line of JSON, with all that an independent checker needs.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use parsley::core::{Clock, wire};
 use parsley::embedded::{DeliveryEvent, Host};
+use same_file::Handle;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
@@ -15,6 +16,74 @@ use super::judge::Handed;
 use super::mirror::{Mirror, Mirrored};
 use super::topology::{COMMANDER, COMMANDS, EVENTS, FINDINGS, PROJECTOR, VIEWS};
 use crate::clock::ClockJson;
+
+/// The file of a trace, opened and empty.
+#[derive(Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    file: File,
+}
+
+/// A file that the demo has open for something else, and what that is.
+#[derive(Debug)]
+pub struct Occupied {
+    /// What it is, for people.
+    pub name: String,
+    /// Which file.
+    pub handle: Handle,
+}
+
+impl TraceFile {
+    /// Opens a file for a trace. What stood in it is gone, unless it is one of those that are in use: then it is left as it is.
+    pub fn create(path: &Path, in_use: &[Occupied]) -> Result<Self, DemoError> {
+        if path.as_os_str() == "-" {
+            return Err(DemoError::TraceToStandardOutput);
+        }
+        let failed = |source| DemoError::Trace {
+            path: path.to_owned(),
+            source,
+        };
+        // Emptied only when it is known to be no other file under another name.
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(failed)?;
+        let metadata = file.metadata().map_err(failed)?;
+        if !is_device(&metadata) {
+            let handle = file
+                .try_clone()
+                .and_then(Handle::from_file)
+                .map_err(failed)?;
+            if let Some(other) = in_use.iter().find(|other| other.handle == handle) {
+                return Err(DemoError::TraceShared {
+                    path: path.to_owned(),
+                    other: other.name.clone(),
+                });
+            }
+        }
+        if metadata.is_file() {
+            file.set_len(0).map_err(failed)?;
+        }
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+        })
+    }
+}
+
+/// Whether it is a device, as `/dev/null` and terminals are: reading one and writing to it do not meet.
+#[cfg(unix)]
+fn is_device(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    metadata.file_type().is_char_device()
+}
+
+#[cfg(not(unix))]
+fn is_device(metadata: &std::fs::Metadata) -> bool {
+    !metadata.is_file()
+}
 
 /// Writes the trace. It sees the topics as a reader beside the application does.
 pub struct Trace {
@@ -53,14 +122,10 @@ struct SentLine<'a> {
 }
 
 impl Trace {
-    /// Begins a trace. What stood in the file is gone.
-    pub fn create(path: &Path, host: &Host) -> Result<Self, DemoError> {
-        let file = File::create(path).map_err(|source| DemoError::Trace {
-            path: path.to_owned(),
-            source,
-        })?;
+    /// Begins a trace in a file.
+    pub fn begin(TraceFile { path, file }: TraceFile, host: &Host) -> Result<Self, DemoError> {
         Ok(Self {
-            path: path.to_owned(),
+            path,
             file: BufWriter::with_capacity(1 << 16, file),
             // Each command is delivered to two stages. Each event and view is sent once and delivered once.
             commands: Mirror::new(host, COMMANDS, 2)?,
@@ -136,8 +201,8 @@ impl Trace {
         .try_for_each(Mirror::catch_up)
     }
 
-    /// Ends the trace.
-    pub fn end(mut self) -> Result<(), DemoError> {
+    /// Hands out what was written so far.
+    pub fn flush(&mut self) -> Result<(), DemoError> {
         self.file.flush().map_err(|source| self.unwritable(source))
     }
 
