@@ -14,6 +14,9 @@ pub enum Failure {
     /// A node script is malformed.
     #[error(transparent)]
     Script(#[from] ScriptError),
+    /// Clocks on the command line, and `-` among them.
+    #[error("found `-` among other clocks, expected it alone: it reads clocks from standard input")]
+    DashAmongClocks,
     /// A clock is malformed.
     #[error(transparent)]
     Clock(#[from] ClockError),
@@ -45,6 +48,7 @@ impl Failure {
             _ if self.is_closed_pipe() => Exit::Done,
             Self::Script(error) => error.exit(),
             Self::Demo(error) => error.exit(),
+            Self::DashAmongClocks => Exit::Usage,
             Self::Clock(_) => Exit::MalformedData,
             Self::Read { .. } | Self::Write(_) => Exit::Io,
         }

@@ -27,6 +27,19 @@ pub fn plain(text: &str) -> String {
     plain
 }
 
+/// The longest name that a message repeats.
+const NAME_CHARS_MAX: usize = 64;
+
+/// A name from outside as a message repeats it: its first characters.
+pub fn clipped(name: impl std::fmt::Display) -> String {
+    let mut name = name.to_string();
+    if let Some((end, _)) = name.char_indices().nth(NAME_CHARS_MAX) {
+        name.truncate(end);
+        name.push_str("...");
+    }
+    name
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +58,11 @@ mod tests {
         );
         let text = "c".repeat(400);
         assert_eq!(plain(&text), text);
+    }
+
+    #[test]
+    fn a_long_name_is_clipped_between_characters() {
+        assert_eq!(clipped("ä".repeat(64)), "ä".repeat(64));
+        assert_eq!(clipped("ä".repeat(65)), format!("{}...", "ä".repeat(64)));
     }
 }

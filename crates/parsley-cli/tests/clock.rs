@@ -125,11 +125,32 @@ fn input_that_is_no_hexadecimal_line_exits_with_4() {
     for (input, reason) in [
         (&b"01000000000000000"[..], "line 1: not hexadecimal"),
         (b"\n \n010000000000000000\nxy\n", "line 4: not hexadecimal"),
+        (
+            "\u{feff}010000000000000000\n".as_bytes(),
+            "line 1: found a byte order mark, expected hexadecimal",
+        ),
         (b"\xff\xfe\n", "line 1: not UTF-8 from byte 0 on"),
     ] {
         let run = parsley(&["clock", "decode", "-"], input);
         assert_eq!(run.code, 4);
         assert!(run.stderr.contains(reason), "{}", run.stderr);
+    }
+}
+
+/// Among other clocks `-` was taken for a clock that is not hexadecimal.
+#[test]
+fn standard_input_stands_alone() {
+    for arguments in [
+        &["clock", "decode", "-", "010000000000000000"][..],
+        &["clock", "decode", "010000000000000000", "-"],
+        &["clock", "decode", "-", "-"],
+    ] {
+        let run = parsley(arguments, b"");
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments:?}");
+        assert_eq!(
+            run.stderr,
+            "parsley: found `-` among other clocks, expected it alone: it reads clocks from standard input\n"
+        );
     }
 }
 
@@ -166,27 +187,27 @@ fn json_that_is_no_clock_exits_with_4_and_says_what_and_where() {
         ),
         (
             clock(vec![offset(0, -1)], vec![]),
-            "offsets[0]: offset is -1".to_owned(),
+            "found -1, expected a whole number from 0 to 9223372036854775807".to_owned(),
         ),
         (
             clock(vec![offset(-1, 1)], vec![]),
-            "offsets[0]: partition is -1".to_owned(),
+            "found -1, expected a whole number from 0 to 2147483647".to_owned(),
         ),
         (
             clock(vec![], vec![sequence(-7)]),
-            "sequences[0]: sequence is -7".to_owned(),
+            "found -7, expected a whole number from 0 to 9223372036854775807".to_owned(),
         ),
         (
             clock(vec![offset(1 << 31, 1)], vec![]),
-            "invalid value".to_owned(),
+            "found 2147483648, expected a whole number from 0 to 2147483647".to_owned(),
         ),
         (
             "{\"offsets\": [], \"x\": 1}".to_owned(),
-            "unknown field `x`".to_owned(),
+            "found the unknown key `x`, expected `offsets` or `sequences`".to_owned(),
         ),
         (
             "{\"offsets\": [], \"offsets\": []}".to_owned(),
-            "duplicate field `offsets`".to_owned(),
+            "found `offsets` twice, expected it once".to_owned(),
         ),
         (
             format!("{{\"offsets\": [[\"{topic}\", 0, 1]]}}"),
@@ -195,9 +216,13 @@ fn json_that_is_no_clock_exits_with_4_and_says_what_and_where() {
         ("[[], []]".to_owned(), "expected an object".to_owned()),
         (
             "{\"offsets\": [{\"topic\": \"t\", \"partition\": 0, \"offset\": 0}]}".to_owned(),
-            "UUID".to_owned(),
+            "found `t`, expected a UUID such as ".to_owned(),
         ),
-        ("{".to_owned(), "EOF".to_owned()),
+        ("{".to_owned(), "found the end of the line".to_owned()),
+        (
+            "\u{feff}{}".to_owned(),
+            "found a byte order mark".to_owned(),
+        ),
     ] {
         let run = parsley(
             &["clock", "encode", "-"],

@@ -191,14 +191,17 @@ fn malformed_lines_are_named_and_the_rest_is_processed() {
 
     let expected = [
         (3, "expected"),
-        (4, "found `deposit` of -5, expected at least 0"),
-        (5, "invalid type: string \"7\", expected an integer"),
+        (
+            4,
+            "found -5, expected a whole number from 0 to 18446744073709551615",
+        ),
+        (5, "found the string \"7\", expected a whole number"),
         (6, "found neither `deposit` nor `withdraw`"),
         (7, "found `deposit` and `withdraw`"),
-        (8, "unknown field `memo`"),
-        (9, "invalid type: integer `7`, expected a string"),
-        (10, "invalid type: floating point"),
-        (11, "expected an integer from 0 to 18446744073709551615"),
+        (8, "found the unknown key `memo`"),
+        (9, "found 7, expected a string"),
+        (10, "found 1.5, expected a whole number"),
+        (11, "found a number above 18446744073709551615"),
         (12, "not UTF-8 from byte 12 on"),
         (13, "expected"),
     ];

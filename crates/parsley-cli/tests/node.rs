@@ -176,17 +176,17 @@ fn a_malformed_script_exits_with_2_and_names_the_line() {
     ]
     .join("\n");
     let cases = [
-        ("no JSON".to_owned(), "expected ident".to_owned()),
+        ("no JSON".to_owned(), "found no JSON, expected a value".to_owned()),
         ("[]".to_owned(), "expected an object with one key".to_owned()),
-        (r#"{"halt": {}}"#.to_owned(), "unknown variant `halt`, expected one of `open`".to_owned()),
-        (format!("{OPEN}\n# a comment\n\n{{\"send\": {{\"to\": \"s:0\", \"at\": 1}}}}"), "unknown field `at`, expected `to`".to_owned()),
+        (r#"{"halt": {}}"#.to_owned(), "found the unknown key `halt`, expected one of `open`".to_owned()),
+        (format!("{OPEN}\n# a comment\n\n{{\"send\": {{\"to\": \"s:0\", \"at\": 1}}}}"), "found the unknown key `at`, expected `to`".to_owned()),
         (format!("{OPEN}\n{{\"send\": {{\"to\": \"s\"}}}}"), "found `s`, expected a channel".to_owned()),
-        (format!("{OPEN}\n{{\"record\": {{\"on\": \"x:0\", \"offset\": -1}}}}"), "found -1, expected a position of at least 0".to_owned()),
+        (format!("{OPEN}\n{{\"record\": {{\"on\": \"x:0\", \"offset\": -1}}}}"), "found -1, expected a whole number from 0 to 9223372036854775807".to_owned()),
         (format!("{OPEN}\n{{\"holds\": {{}}, \"store\": {{}}}}"), "second key `store`".to_owned()),
         (format!("{OPEN}\n{{\"send\": {{\"to\": \"s:2\"}}}}"), "`s:2`, expected a partition below 2".to_owned()),
         (
             "{\"open\": {\"name\": \"n\", \"inputs\": [], \"sinks\": [\"s\"]}}\n{\"send\": {\"to\": \"s:0\"}}".to_owned(),
-            "`partitions` does not say how many the sink `s` has".to_owned(),
+            "expected `partitions` to say how many the sink `s` has".to_owned(),
         ),
         (format!("{OPEN}\n{OPEN}"), "found `open` while a node runs".to_owned()),
         (format!("{step}\n{OPEN}"), "found `open` while a node runs".to_owned()),
@@ -212,6 +212,7 @@ fn a_malformed_script_exits_with_2_and_names_the_line() {
             r#"{"open": {"name": "n", "inputs": [], "sinks": [], "topics": {"a": "00112233-4455-6677-8899-aabbccddeeff", "b": "00112233-4455-6677-8899-aabbccddeeff"}}}"#.to_owned(),
             "found the topic `00112233-4455-6677-8899-aabbccddeeff` twice".to_owned(),
         ),
+        (format!("\u{feff}{OPEN}"), "column 1: found a byte order mark, expected `{`".to_owned()),
     ];
     for (script, reason) in cases {
         let run = node(&script);
@@ -226,6 +227,81 @@ fn a_malformed_script_exits_with_2_and_names_the_line() {
             "{script}"
         );
     }
+}
+
+/// A host may report of more than the node was declared with, and a script that plays it again has that in it.
+#[test]
+fn reports_of_what_is_not_declared_are_of_no_consequence() {
+    let more = r#""start": {"w:0": 3}, "ends": {"w:0": 9}, "log_starts": {"w:0": 1}"#;
+    let open = OPEN
+        .replace(r#"{"s": 2}"#, r#"{"s": 2, "w": 7}"#)
+        .replace(r#""sinks""#, &format!(r#"{more}, "sinks""#));
+    let rest = concat!(
+        "\n{\"record\": {\"on\": \"x:0\", \"offset\": 4, \"headers\": {\"h\": null}}}\n",
+        "{\"send\": {\"to\": \"s:1\"}}\n{\"store\": {}}\n"
+    );
+    let (with, without) = (
+        node(&format!("{open}{rest}")),
+        node(&format!("{OPEN}{rest}")),
+    );
+    assert_eq!((with.code, with.stderr.as_str()), (0, ""));
+    assert_eq!(with.lines().len(), 4);
+    assert_eq!(with.stdout, without.stdout);
+    // Nor does `partitions` make a sink of it.
+    let run = node(&format!("{open}\n{{\"send\": {{\"to\": \"w:0\"}}}}\n"));
+    assert_eq!(
+        (run.code, &run.lines()[1]["refused"]["code"]),
+        (3, &json!("vc-undeclared-sink")),
+        "{}",
+        run.stdout
+    );
+}
+
+/// Of two positions for one channel the one that was named later in the alphabet was taken; of two sinks, one.
+#[test]
+fn what_is_named_twice_by_two_names_is_malformed() {
+    // `y` stands for what `x` stands for by itself, in this execution and in those that follow.
+    let uuid = "9dd4e461-268c-3034-b5c8-564e155c67a6";
+    let open = |fields: &str| {
+        format!(r#"{{"open": {{"name": "n", "topics": {{"y": "{uuid}"}}, {fields}}}}}"#)
+    };
+    let opened = open(r#""inputs": ["x:0", "y:1"], "sinks": ["s"], "partitions": {"s": 1}"#);
+    let two = "found `x:0` and `y:0`, which are two names of one channel, expected one of them";
+    let places = r#"{"x:0": 1, "y:0": 2}"#;
+    for (script, reason) in [
+        (open(r#""inputs": ["x:0", "y:0"], "sinks": []"#), two),
+        (
+            open(r#""inputs": [], "sinks": ["x", "y"]"#),
+            "found `x` and `y`, which are two names of one topic, expected one of them",
+        ),
+        (
+            open(&format!(
+                r#""inputs": ["x:0"], "sinks": [], "start": {places}"#
+            )),
+            two,
+        ),
+        (format!("{opened}\n{{\"watermarks\": {places}}}"), two),
+        (
+            format!("{opened}\n{{\"begin\": {{}}}}\n{{\"fence\": {places}}}"),
+            two,
+        ),
+        (
+            format!("{opened}\n{{\"truncate\": {{\"drop_below\": {places}}}}}"),
+            two,
+        ),
+    ] {
+        let run = node(&script);
+        assert_eq!(run.code, 2, "{script}\n{}", run.stdout);
+        assert!(run.stderr.contains(reason), "{script}\n{}", run.stderr);
+    }
+    // One at a time the names are as good as each other, and answers have the one that was used last.
+    let run = node(&format!(
+        "{opened}\n{}\n{}\n",
+        r#"{"record": {"on": "y:0", "offset": 0}}"#, r#"{"record": {"on": "x:0", "offset": 1}}"#
+    ));
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let on = |line: usize| run.lines()[line]["delivered"]["on"].clone();
+    assert_eq!((on(1), on(2)), (json!("y:0"), json!("x:0")));
 }
 
 #[test]

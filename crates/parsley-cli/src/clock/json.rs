@@ -3,34 +3,17 @@
 use std::io::{self, Write};
 
 use parsley_core::{Channel, Clock, OffsetClaim, SenderId, SequenceClaim, TopicId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use uuid::Uuid;
 
-use crate::object::{self, Object};
+use crate::object::{self, Misshapen, Object};
 
 /// A line of JSON is not a clock.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonFault {
     /// It is not JSON, or of another shape.
-    #[error("column {column}: {reason}")]
-    Shape {
-        /// Where in the line, from 1.
-        column: usize,
-        /// What was found and what was expected.
-        reason: String,
-    },
-    /// A field that counts from 0 is below it.
-    #[error("{section}[{index}]: {field} is {found}, expected at least 0")]
-    Negative {
-        /// `offsets` or `sequences`.
-        section: &'static str,
-        /// Which entry, from 0.
-        index: usize,
-        /// Which field.
-        field: &'static str,
-        /// Its value.
-        found: i64,
-    },
+    #[error(transparent)]
+    Shape(#[from] Misshapen),
     /// Two entries of a section claim on the same key.
     #[error("{section}: {key} is listed twice")]
     Repeated {
@@ -54,17 +37,24 @@ pub struct ClockJson {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OffsetJson {
+    #[serde(deserialize_with = "object::uuid")]
     topic: Uuid,
+    #[serde(deserialize_with = "partition")]
     partition: i32,
+    #[serde(deserialize_with = "position")]
     offset: i64,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SequenceJson {
+    #[serde(deserialize_with = "object::uuid")]
     topic: Uuid,
+    #[serde(deserialize_with = "partition")]
     partition: i32,
+    #[serde(deserialize_with = "object::uuid")]
     sender: Uuid,
+    #[serde(deserialize_with = "position")]
     sequence: i64,
 }
 
@@ -101,14 +91,9 @@ pub fn write(clock: &Clock, out: &mut impl Write) -> io::Result<()> {
 
 /// Reads a clock from a line; its entries may stand in any order.
 pub fn read(line: &str) -> Result<Clock, JsonFault> {
-    let Object(json) = serde_json::from_str::<Object<ClockJson>>(line).map_err(|error| {
-        let (reason, column) = object::fault(&error);
-        JsonFault::Shape { column, reason }
-    })?;
+    let Object(json) = object::read::<Object<ClockJson>>(line)?;
     let mut offsets = Vec::with_capacity(json.offsets.len());
-    for (index, Object(entry)) in json.offsets.into_iter().enumerate() {
-        check("offsets", index, "partition", entry.partition.into())?;
-        check("offsets", index, "offset", entry.offset)?;
+    for Object(entry) in json.offsets {
         let channel = Channel {
             topic: TopicId::from_uuid(entry.topic),
             partition: entry.partition,
@@ -119,9 +104,7 @@ pub fn read(line: &str) -> Result<Clock, JsonFault> {
         });
     }
     let mut sequences = Vec::with_capacity(json.sequences.len());
-    for (index, Object(entry)) in json.sequences.into_iter().enumerate() {
-        check("sequences", index, "partition", entry.partition.into())?;
-        check("sequences", index, "sequence", entry.sequence)?;
+    for Object(entry) in json.sequences {
         let channel = Channel {
             topic: TopicId::from_uuid(entry.topic),
             partition: entry.partition,
@@ -158,20 +141,10 @@ pub fn read(line: &str) -> Result<Clock, JsonFault> {
     Ok(Clock::from_claims(offsets, sequences))
 }
 
-fn check(
-    section: &'static str,
-    index: usize,
-    field: &'static str,
-    found: i64,
-) -> Result<(), JsonFault> {
-    if found < 0 {
-        Err(JsonFault::Negative {
-            section,
-            index,
-            field,
-            found,
-        })
-    } else {
-        Ok(())
-    }
+fn partition<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+    object::whole(deserializer, 0, i32::MAX.into())
+}
+
+fn position<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    object::whole(deserializer, 0, i64::MAX.into())
 }

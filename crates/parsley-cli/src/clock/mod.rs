@@ -11,6 +11,7 @@ pub use json::ClockJson;
 use crate::failure::Failure;
 use crate::input::Input;
 use crate::lines::{Line, Lines};
+use crate::object::{self, NotHexadecimal};
 
 /// The longest line read: a clock of a million claims.
 const LINE_LIMIT: usize = 128 << 20;
@@ -45,8 +46,10 @@ pub struct ClockError {
 
 #[derive(Debug, thiserror::Error)]
 enum Fault {
-    #[error("not hexadecimal: {0}")]
-    NotHex(#[from] hex::FromHexError),
+    #[error(transparent)]
+    NotHexadecimal(#[from] NotHexadecimal),
+    #[error("found a byte order mark, expected hexadecimal")]
+    ByteOrderMark,
     #[error(transparent)]
     Clock(#[from] CorruptClock),
     #[error("not UTF-8 from byte {valid_up_to} on")]
@@ -67,6 +70,9 @@ pub fn decode(arguments: &[String], out: &mut impl Write) -> Result<(), Failure>
             json::write(&clock, out).map_err(Stop::Write)
         });
     }
+    if arguments.iter().any(|argument| argument == "-") {
+        return Err(Failure::DashAmongClocks);
+    }
     for (number, argument) in (1..).zip(arguments) {
         let clock = decoded(argument.trim()).map_err(|fault| ClockError {
             place: Place::Argument(number),
@@ -86,7 +92,10 @@ pub fn encode(input: &Input, out: &mut impl Write) -> Result<(), Failure> {
 }
 
 fn decoded(hexadecimal: &str) -> Result<parsley_core::Clock, Fault> {
-    let bytes = hex::decode(hexadecimal)?;
+    if hexadecimal.starts_with('\u{feff}') {
+        return Err(Fault::ByteOrderMark);
+    }
+    let bytes = object::hexadecimal(hexadecimal)?;
     Ok(wire::decode(&bytes)?.into_clock())
 }
 

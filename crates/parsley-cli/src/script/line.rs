@@ -3,11 +3,12 @@
 use std::fmt;
 
 use bytes::Bytes;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use uuid::Uuid;
 
 use super::names::ChannelName;
-use crate::object::{self, Distinct, Entries, Object, present};
+use crate::object::{self, Distinct, Entries, Misshapen, Object, present};
+use crate::plain::clipped;
 
 /// A map from channels to positions.
 pub type Places = Distinct<ChannelName, Place>;
@@ -68,12 +69,7 @@ pub struct Place(pub i64);
 
 impl<'de> Deserialize<'de> for Place {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match i64::deserialize(deserializer)? {
-            negative if negative < 0 => Err(D::Error::custom(format_args!(
-                "found {negative}, expected a position of at least 0"
-            ))),
-            place => Ok(Self(place)),
-        }
+        object::whole(deserializer, 0, i64::MAX.into()).map(Self)
     }
 }
 
@@ -83,12 +79,63 @@ pub struct Partitions(pub i32);
 
 impl<'de> Deserialize<'de> for Partitions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match i32::deserialize(deserializer)? {
-            partitions if partitions < 1 => Err(D::Error::custom(format_args!(
-                "found {partitions}, expected at least 1 partition"
-            ))),
-            partitions => Ok(Self(partitions)),
+        object::whole(deserializer, 1, i32::MAX.into()).map(Self)
+    }
+}
+
+/// Any number that a record can carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Number(pub i64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        object::whole(deserializer, i64::MIN.into(), i64::MAX.into()).map(Self)
+    }
+}
+
+/// A topic's UUID.
+pub struct TopicUuid(pub Uuid);
+
+impl<'de> Deserialize<'de> for TopicUuid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        object::uuid(deserializer).map(Self)
+    }
+}
+
+/// A sequence claim, written as an array: channel, sender, sequence.
+pub struct SequenceClaim(pub ChannelName, pub String, pub Number);
+
+impl<'de> Deserialize<'de> for SequenceClaim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ClaimVisitor;
+
+        impl<'de> Visitor<'de> for ClaimVisitor {
+            type Value = SequenceClaim;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of three, channel, sender and sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let short = |length| A::Error::invalid_length(length, &self);
+                let claim = SequenceClaim(
+                    seq.next_element()?.ok_or_else(|| short(0))?,
+                    seq.next_element()?.ok_or_else(|| short(1))?,
+                    seq.next_element()?.ok_or_else(|| short(2))?,
+                );
+                let mut length = 3;
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    length += 1;
+                }
+                if length == 3 {
+                    Ok(claim)
+                } else {
+                    Err(short(length))
+                }
+            }
         }
+
+        deserializer.deserialize_seq(ClaimVisitor)
     }
 }
 
@@ -107,7 +154,7 @@ pub struct Open {
     pub partitions: Distinct<String, Partitions>,
     /// Topics whose UUID is not made from their name.
     #[serde(default)]
-    pub topics: Distinct<String, Uuid>,
+    pub topics: Distinct<String, TopicUuid>,
     /// Reported start positions.
     #[serde(default)]
     pub start: Places,
@@ -141,7 +188,7 @@ pub struct Record {
     pub value_b64: Option<Base64>,
     /// Milliseconds since the Unix epoch.
     #[serde(default)]
-    pub timestamp: i64,
+    pub timestamp: Number,
     /// The clock.
     #[serde(default, deserialize_with = "present")]
     pub clock: Option<Object<Clock>>,
@@ -153,7 +200,7 @@ pub struct Record {
     pub sender: Option<String>,
     /// The send sequence.
     #[serde(default, deserialize_with = "present")]
-    pub sequence: Option<i64>,
+    pub sequence: Option<Number>,
     /// Application headers in their order. A name may come more than once.
     #[serde(default)]
     pub headers: Entries<String, Option<String>>,
@@ -165,10 +212,10 @@ pub struct Record {
 pub struct Clock {
     /// Offset claims.
     #[serde(default)]
-    pub offsets: Distinct<ChannelName, i64>,
+    pub offsets: Distinct<ChannelName, Number>,
     /// Sequence claims: channel, sender, sequence.
     #[serde(default)]
-    pub sequences: Vec<(ChannelName, String, i64)>,
+    pub sequences: Vec<SequenceClaim>,
 }
 
 /// Fields of `position`.
@@ -217,8 +264,7 @@ pub struct Hexadecimal(pub Bytes);
 impl<'de> Deserialize<'de> for Hexadecimal {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let bytes = hex::decode(&text)
-            .map_err(|error| D::Error::custom(format_args!("not hexadecimal: {error}")))?;
+        let bytes = object::hexadecimal(&text).map_err(D::Error::custom)?;
         Ok(Self(bytes.into()))
     }
 }
@@ -237,20 +283,9 @@ impl<'de> Deserialize<'de> for Base64 {
     }
 }
 
-/// Text is not a line of a script.
-#[derive(Debug, thiserror::Error)]
-#[error("column {column}: {reason}")]
-pub struct NotALine {
-    column: usize,
-    reason: String,
-}
-
 /// Reads a line that is neither blank nor a comment.
-pub fn parse(text: &str) -> Result<Line, NotALine> {
-    serde_json::from_str(text).map_err(|error| {
-        let (reason, column) = object::fault(&error);
-        NotALine { column, reason }
-    })
+pub fn parse(text: &str) -> Result<Line, Misshapen> {
+    object::read(text)
 }
 
 impl<'de> Deserialize<'de> for Line {
@@ -289,12 +324,17 @@ impl<'de> Visitor<'de> for LineVisitor {
             "truncate" => Line::Truncate(map.next_value::<Object<_>>()?.0),
             "holds" => nothing(&mut map, Line::Holds)?,
             "store" => nothing(&mut map, Line::Store)?,
-            unknown => return Err(A::Error::unknown_variant(unknown, KINDS)),
+            unknown => {
+                let kinds: Vec<String> = KINDS.iter().map(|kind| format!("`{kind}`")).collect();
+                let expected = format_args!("one of {}", kinds.join(", "));
+                return Err(A::Error::custom(object::unknown_key(unknown, expected)));
+            }
         };
         match map.next_key::<String>()? {
             None => Ok(line),
             Some(second) => Err(A::Error::custom(format_args!(
-                "found a second key `{second}`, expected one key in a line"
+                "found a second key `{}`, expected one key in a line",
+                clipped(second)
             ))),
         }
     }
@@ -335,7 +375,7 @@ mod tests {
     fn a_fault_says_what_was_found_what_was_expected_and_where() {
         assert_eq!(
             reason("[]"),
-            "column 0: invalid type: sequence, expected an object with one key"
+            "column 1: found an array, expected an object with one key"
         );
         assert_eq!(
             reason("{}"),
@@ -344,7 +384,7 @@ mod tests {
         let unknown = reason(r#"{"recrod": {}}"#);
         assert!(
             unknown.starts_with(
-                "column 9: unknown variant `recrod`, expected one of `open`, `record`"
+                "column 9: found the unknown key `recrod`, expected one of `open`, `record`"
             ),
             "{unknown}"
         );
@@ -354,11 +394,11 @@ mod tests {
         );
         assert_eq!(
             reason(r#"{"send": {"to": "t"}}"#),
-            "column 20: found `t`, expected a channel, `topic:partition` with a partition of at least 0"
+            "column 20: found `t`, expected a channel, `topic:partition` with a partition from 0 to 2147483647"
         );
         assert_eq!(
             reason(r#"{"position": {"on": "t:0", "next": -1}}"#),
-            "column 38: found -1, expected a position of at least 0"
+            "column 37: found -1, expected a whole number from 0 to 9223372036854775807"
         );
     }
 
@@ -379,7 +419,7 @@ mod tests {
             r#"{"store": {"x": 1}}"#,
         ] {
             assert!(
-                reason(text).contains("unknown field `x`"),
+                reason(text).contains("found the unknown key `x`, expected "),
                 "{text}: {}",
                 reason(text)
             );
@@ -396,7 +436,7 @@ mod tests {
         ] {
             let reason = reason(text);
             assert!(
-                reason.contains("duplicate field") || reason.contains("is given twice"),
+                reason.contains(" twice, expected it once"),
                 "{text}: {reason}"
             );
         }
@@ -420,6 +460,44 @@ mod tests {
                 header("h", Some(""))
             ]
         );
+    }
+
+    /// Triples were tuples of size 3, partitions had no upper end, and a name of any length was repeated in full.
+    #[test]
+    fn a_fault_gives_lengths_and_ends_and_clips_names() {
+        let claims = |claims: &str| {
+            format!(
+                r#"{{"record": {{"on": "t:0", "offset": 0, "clock": {{"sequences": [{claims}]}}}}}}"#
+            )
+        };
+        let partitions = |partitions: &str| {
+            format!(
+                r#"{{"open": {{"name": "n", "inputs": [], "sinks": ["s"], "partitions": {{"s": {partitions}}}}}}}"#
+            )
+        };
+        let long = "x".repeat(1000);
+        let clipped = format!("`{}...`", "x".repeat(64));
+        let triple = "expected an array of three, channel, sender and sequence";
+        for (text, expected) in [
+            (claims("[]"), format!("found an array of 0, {triple}")),
+            (claims(r#"["t:0", "s"]"#), format!("found an array of 2, {triple}")),
+            (claims(r#"["t:0", "s", 1, 2, {}]"#), format!("found an array of 5, {triple}")),
+            (claims(r#"{"t:0": 1}"#), format!("found an object, {triple}")),
+            (
+                claims(r#"["t:0", "s", 1.0]"#),
+                "found 1.0, expected a whole number from -9223372036854775808 to 9223372036854775807".to_owned(),
+            ),
+            (partitions("0"), "found 0, expected a whole number from 1 to 2147483647".to_owned()),
+            (partitions("2147483648"), "found 2147483648, expected a whole number from 1 to 2147483647".to_owned()),
+            (format!(r#"{{"{long}": 1}}"#), format!("found the unknown key {clipped}, expected one of `open`")),
+            (format!(r#"{{"stop": {{}}, "{long}": 1}}"#), format!("found a second key {clipped}, expected one")),
+            (format!(r#"{{"send": {{"to": "{long}"}}}}"#), format!("found {clipped}, expected a channel")),
+            (format!(r#"{{"fence": {{"{long}:0": 1, "{long}:0": 1}}}}"#), format!("found {clipped} twice, expected it once")),
+            (partitions(r#"1}, "topics": {"t": "00112233445566778899aabbccddeeff""#), "found `00112233445566778899aabbccddeeff`, expected a UUID such as 00112233-".to_owned()),
+        ] {
+            let reason = reason(&text);
+            assert!(reason.contains(&expected), "{text}: {reason}");
+        }
     }
 
     #[test]

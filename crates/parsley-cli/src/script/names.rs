@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use parsley_core::{Channel, SenderId, TopicId};
 use serde::{Deserialize, Deserializer};
-use uuid::Uuid;
+
+use crate::object::hyphenated;
+use crate::plain::clipped;
 
 /// A channel as a script writes it: `topic:partition`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +21,11 @@ pub struct ChannelName {
 
 /// Text is not `topic:partition`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("found `{0}`, expected a channel, `topic:partition` with a partition of at least 0")]
+#[error(
+    "found `{}`, expected a channel, `topic:partition` with a partition from 0 to {max}",
+    clipped(.0),
+    max = i32::MAX
+)]
 pub struct NotAChannel(String);
 
 impl FromStr for ChannelName {
@@ -58,11 +64,7 @@ impl<'de> Deserialize<'de> for ChannelName {
 
 /// The sender that a script calls by a UUID, or by a name that stands for one.
 pub fn sender(name: &str) -> SenderId {
-    match Uuid::try_parse(name) {
-        // Only the hyphenated form: 32 hexadecimal digits are a name.
-        Ok(uuid) if name.len() == uuid::fmt::Hyphenated::LENGTH => SenderId::from_uuid(uuid),
-        _ => SenderId::of_name(name),
-    }
+    hyphenated(name).map_or_else(|| SenderId::of_name(name), SenderId::from_uuid)
 }
 
 /// What topics are called.

@@ -11,8 +11,9 @@ use parsley_core::{
 };
 
 use super::answer::Answer;
-use super::line::{self, Line, Places};
+use super::line::{self, Line, Places, SequenceClaim};
 use super::names::{self, ChannelName, Names};
+use crate::plain::clipped;
 
 /// Why a line ends the run.
 #[derive(Debug)]
@@ -40,19 +41,38 @@ pub enum Misplaced {
     NoStep(&'static str),
     #[error("found `{0}` within a step, expected `commit` before it")]
     WithinStep(&'static str),
-    #[error("found {what} `{name}` twice, expected it once")]
+    #[error("found {what} `{}` twice, expected it once", clipped(.name))]
     Twice { what: &'static str, name: String },
     #[error(
-        "found a send to `{to}`, expected a partition below {partitions}, which `partitions` gives"
+        "found `{}` and `{}`, which are two names of one {what}, expected one of them",
+        clipped(.first),
+        clipped(.second)
+    )]
+    Same {
+        what: &'static str,
+        first: String,
+        second: String,
+    },
+    #[error(
+        "found a send to `{}`, expected a partition below {partitions}, which `partitions` gives",
+        clipped(.to)
     )]
     NoSuchPartition { to: ChannelName, partitions: i32 },
-    #[error("found a send to `{to}`, and `partitions` does not say how many the sink `{}` has", to.topic)]
+    #[error(
+        "found a send to `{}`, expected `partitions` to say how many the sink `{}` has",
+        clipped(.to),
+        clipped(&.to.topic)
+    )]
     NoPartitions { to: ChannelName },
     #[error(
-        "found no end of `{0}` in `ends`, expected one: the channel joins, and the delivered past names it by sequence"
+        "found no end of `{}` in `ends`, expected one: the channel joins, and the delivered past names it by sequence",
+        clipped(.0)
     )]
     MissingEnd(String),
-    #[error("found an acknowledgement on `{0}`, expected partitions of declared sinks alone")]
+    #[error(
+        "found an acknowledgement on `{}`, expected partitions of declared sinks alone",
+        clipped(.0)
+    )]
     NotASink(String),
     #[error("{0}")]
     Node(NodeError),
@@ -167,12 +187,12 @@ impl<W: Write> Run<W> {
             }
             Line::Commit(acks) => {
                 self.in_step("commit")?.in_step = false;
-                let acks = self.acks(&acks);
+                let acks = self.acks(&acks)?;
                 self.commit(&acks)
             }
             Line::Fence(acks) => {
                 self.in_step("fence")?;
-                let acks = self.acks(&acks);
+                let acks = self.acks(&acks)?;
                 Ok(self.running("fence")?.node.fence(&acks)?)
             }
             Line::Abort => {
@@ -186,7 +206,7 @@ impl<W: Write> Run<W> {
                 Ok(())
             }
             Line::Watermarks(ends) => {
-                let ends = self.places(&ends);
+                let ends = self.places(&ends)?;
                 let unused = self.mark.take();
                 let execution = self.between_steps("watermarks")?;
                 let mark = unused.unwrap_or_else(|| execution.node.mark());
@@ -222,30 +242,23 @@ impl<W: Write> Run<W> {
             .topics
             .0
             .into_iter()
-            .map(|(name, uuid)| (name, TopicId::from_uuid(uuid)))
+            .map(|(name, uuid)| (name, TopicId::from_uuid(uuid.0)))
             .collect();
         distinct("the topic", given.values())?;
         self.names.give(given);
+        let inputs = self.channels(&open.inputs)?;
+        let named = open.sinks.iter().map(|name| (self.names.topic(name), name));
+        once("topic", named)?;
+        // What `partitions` says of other topics is of no use here.
+        let partitions = |name| open.partitions.0.get(name).map_or(0, |given| given.0);
         let sinks: BTreeMap<TopicId, i32> = open
             .sinks
             .iter()
-            .map(|name| {
-                (
-                    self.names.topic(name),
-                    open.partitions
-                        .0
-                        .get(name)
-                        .map_or(0, |partitions| partitions.0),
-                )
-            })
+            .map(|name| (self.names.topic(name), partitions(name)))
             .collect();
         let config = NodeConfig {
             sender: SenderId::of_name(&open.name),
-            inputs: open
-                .inputs
-                .iter()
-                .map(|name| self.names.channel(name))
-                .collect(),
+            inputs: inputs.into_iter().collect(),
             sinks: sinks
                 .iter()
                 .map(|(&topic, &partitions)| Sink { topic, partitions })
@@ -253,11 +266,11 @@ impl<W: Write> Run<W> {
             limits: NodeLimits::default(),
         };
         let facts = OpenFacts {
-            start: self.places(&open.start),
+            start: self.places(&open.start)?,
             // An execution with a recorded scope takes `start` for the group's positions by itself; one without starts for the first time.
             group_has_positions: false,
-            ends: self.places(&open.ends),
-            log_starts: self.places(&open.log_starts),
+            ends: self.places(&open.ends)?,
+            log_starts: self.places(&open.log_starts)?,
             gone: self.topics(&open.deleted),
             unresolved: BTreeSet::new(),
         };
@@ -309,11 +322,11 @@ impl<W: Write> Run<W> {
 
     fn truncate(&mut self, truncate: &line::Truncate) -> Result<(), Stop> {
         let (log_starts, gone) = (
-            self.places(&truncate.log_starts),
+            self.places(&truncate.log_starts)?,
             self.topics(&truncate.gone),
         );
         let (drop_below, drop_gone) = (
-            self.places(&truncate.drop_below),
+            self.places(&truncate.drop_below)?,
             self.topics(&truncate.drop_gone),
         );
         let node = &mut self.running("truncate")?.node;
@@ -379,16 +392,29 @@ impl<W: Write> Run<W> {
         }
     }
 
-    fn places(&mut self, places: &Places) -> BTreeMap<Channel, Offset> {
-        places
-            .0
-            .iter()
-            .map(|(name, place)| (self.names.channel(name), place.0))
-            .collect()
+    fn places(&mut self, places: &Places) -> Result<BTreeMap<Channel, Offset>, Misplaced> {
+        let names = places.0.keys();
+        self.channels(names)?;
+        let place =
+            |(name, place): (&ChannelName, &line::Place)| (self.names.channel(name), place.0);
+        Ok(places.0.iter().map(place).collect())
     }
 
-    fn acks(&mut self, places: &Places) -> Vec<(Channel, Offset)> {
-        self.places(places).into_iter().collect()
+    fn acks(&mut self, places: &Places) -> Result<Vec<(Channel, Offset)>, Misplaced> {
+        Ok(self.places(places)?.into_iter().collect())
+    }
+
+    /// Channels that are named, each by one name.
+    fn channels<'a>(
+        &mut self,
+        channels: impl IntoIterator<Item = &'a ChannelName>,
+    ) -> Result<BTreeSet<Channel>, Misplaced> {
+        once(
+            "channel",
+            channels
+                .into_iter()
+                .map(|name| (self.names.channel(name), name)),
+        )
     }
 
     fn topics(&mut self, names: &[String]) -> BTreeSet<TopicId> {
@@ -425,13 +451,13 @@ impl<W: Write> Run<W> {
         if let Some(sequence) = record.sequence {
             headers.push(header(
                 SEQUENCE_HEADER,
-                Bytes::copy_from_slice(&sequence.to_be_bytes()),
+                Bytes::copy_from_slice(&sequence.0.to_be_bytes()),
             ));
         }
         Record {
             channel: self.names.channel(&record.on),
             offset: record.offset.0,
-            timestamp_ms: record.timestamp,
+            timestamp_ms: record.timestamp.0,
             key: record.key.map(Bytes::from),
             value: record
                 .value
@@ -447,13 +473,13 @@ impl<W: Write> Run<W> {
             .offsets
             .0
             .iter()
-            .map(|(name, offset)| (self.names.channel(name), *offset))
+            .map(|(name, offset)| (self.names.channel(name), offset.0))
             .collect();
         let mut sequences: Vec<(Channel, SenderId, i64)> = clock
             .sequences
             .iter()
-            .map(|(name, sender, sequence)| {
-                (self.names.channel(name), names::sender(sender), *sequence)
+            .map(|SequenceClaim(name, sender, sequence)| {
+                (self.names.channel(name), names::sender(sender), sequence.0)
             })
             .collect();
         offsets.sort_unstable();
@@ -514,4 +540,22 @@ fn distinct<'a, T: Ord + ToString + 'a>(
         }
     }
     Ok(())
+}
+
+/// What the names stand for; no two of them may stand for the same.
+fn once<'a, K: Ord + Copy, T: ToString + 'a>(
+    what: &'static str,
+    named: impl Iterator<Item = (K, &'a T)>,
+) -> Result<BTreeSet<K>, Misplaced> {
+    let mut names: BTreeMap<K, &T> = BTreeMap::new();
+    for (stands_for, name) in named {
+        if let Some(first) = names.insert(stands_for, name) {
+            return Err(Misplaced::Same {
+                what,
+                first: first.to_string(),
+                second: name.to_string(),
+            });
+        }
+    }
+    Ok(names.into_keys().collect())
 }
