@@ -14,9 +14,9 @@ mod log;
 mod time;
 
 pub use host::{
-    Backoff, DeliveryEvent, HoldEvent, Host, HostBuilder, HostError, InputStatus, NamedHold,
-    NamedWait, RefusedTask, Running, StartError, Status, StopError, TaskHolds, TaskState,
-    TaskStatus, Waited,
+    Backoff, DeliveryEvent, FailingTask, HoldEvent, Host, HostBuilder, HostError, InputStatus,
+    NamedHold, NamedWait, NotReached, RefusedTask, Running, StartError, Status, StopError,
+    TaskHolds, TaskState, TaskStatus, Waited,
 };
 pub use log::{
     Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, ReadError,

@@ -356,3 +356,17 @@ fn checks_come_by_themselves_after_the_set_number_of_steps() {
         (0..3).map(|number| stamp_after(&host, &running, &number.to_string()).offset(aside));
     assert!(stamps.any(|claimed| claimed.is_none()), "within two steps");
 }
+
+/// A refusal once named its topic by UUID alone, which nobody who declared the topic by name knows.
+#[test]
+fn a_refusal_names_the_topic() {
+    let host = host_of(builder());
+    let corrupt = NewRecord::to("x").value("1").header("vc", "?");
+    host.producer().send(corrupt).unwrap();
+    let running = host.start(app()).unwrap();
+    let error = running.wait_until_idle().reached().unwrap_err().to_string();
+    assert!(
+        error.contains("left/0 was refused, topic x: vc-corrupt-clock at "),
+        "{error}"
+    );
+}

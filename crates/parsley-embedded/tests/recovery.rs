@@ -295,6 +295,34 @@ fn the_status_shows_what_failed_while_it_fails() {
     assert_eq!(values(host.log(), "b"), numbers(0..3));
 }
 
+/// Who waited for idleness once waited for ever when logic failed for good, and saw nothing of it.
+#[test]
+fn a_wait_for_idleness_ends_when_logic_fails_and_fails() {
+    let mended = Arc::new(AtomicBool::new(false));
+    let app = judged({
+        let mended = Arc::clone(&mended);
+        move |_| match mended.load(Ordering::SeqCst) {
+            true => Ok(()),
+            false => Err("the book is closed".to_owned()),
+        }
+    });
+    let host = host_with(builder(), &["a", "b"]);
+    send_numbers(&host, "a", 0..1);
+    let running = host.start(&app).unwrap();
+    let error = running.wait_until_idle().reached().unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.contains("judged/0 has failed") && message.contains("the book is closed"),
+        "{message}"
+    );
+    mended.store(true, Ordering::SeqCst);
+    assert_eq!(
+        running.wait_until_idle(),
+        Waited::Reached,
+        "what failed before is not held against it"
+    );
+}
+
 #[test]
 fn a_stop_does_not_wait_for_the_next_attempt() {
     let app = judged(|_| Err("always".to_owned()));

@@ -144,6 +144,14 @@ impl Board {
             .all(|cell| cell.is_over() || cell.rest == Rest::Idle { at: version })
     }
 
+    /// Whether every task that still runs has read everything there is at this version of the log, or is about to try a failed step again.
+    pub(crate) fn is_idle_or_failing(&self, version: u64) -> bool {
+        self.cells().iter().all(|cell| {
+            let is_failing = matches!(cell.status.state, TaskState::Retrying { .. });
+            cell.is_over() || is_failing || cell.rest == Rest::Idle { at: version }
+        })
+    }
+
     /// Ends a task: nobody waits for it any more.
     pub(crate) fn end(&self, index: usize, state: TaskState) {
         self.with(index, |cell| {

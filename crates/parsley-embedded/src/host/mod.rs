@@ -32,7 +32,9 @@ pub use error::{HostError, StartError, StopError};
 pub use events::{DeliveryEvent, HoldEvent, NamedHold, NamedWait, TaskHolds};
 pub use running::Running;
 pub use settings::HostBuilder;
-pub use status::{InputStatus, RefusedTask, Status, TaskState, TaskStatus, Waited};
+pub use status::{
+    FailingTask, InputStatus, NotReached, RefusedTask, Status, TaskState, TaskStatus, Waited,
+};
 
 /// Runs applications inside this process. A clone is another handle to the same host, with the same log.
 ///
@@ -61,7 +63,7 @@ pub use status::{InputStatus, RefusedTask, Status, TaskState, TaskStatus, Waited
 /// for word in ["sea", "sky", "sea"] {
 ///     host.producer().send(NewRecord::to("words").key(word).value("read"))?;
 /// }
-/// running.wait_until_idle();
+/// running.wait_until_idle().reached()?;
 /// running.stop()?;
 ///
 /// let counts = host.consumer("counts")?.read_to_end()?;

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::board::{Board, Cell, Request};
 use super::error::StopError;
 use super::events::TaskHolds;
-use super::status::{Status, TaskState, Waited};
+use super::status::{Status, TaskState, TaskStatus, Waited};
 use crate::log::{Log, State};
 
 /// An application whose tasks run, each on a thread of its own. Dropping it stops it.
@@ -19,6 +19,9 @@ pub struct Running {
     pub(crate) groups: Mutex<Vec<String>>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
+
+/// How often in a row a step fails before a wait for idleness gives up: some three seconds of the default backoff.
+const FAILING_ATTEMPTS: u32 = 5;
 
 impl fmt::Debug for Running {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,10 +106,12 @@ impl Running {
     /// Waits until every task has read and delivered all it can, with the log as it is then. What is held after that waits for records
     /// that nobody has written.
     ///
-    /// Returns early when a guard stops a task or one has failed for good. A task whose logic fails again and again is not idle: watch
-    /// for that with [`Running::wait`].
+    /// Returns early when a guard stops a task, when one has failed for good, and when a task fails five times in a row while no other
+    /// has anything to do: `wait_until_idle().reached()?` turns all of these into errors.
     pub fn wait_until_idle(&self) -> Waited {
         let mut state = self.log.lock();
+        // What had failed before is not held against a task: it may have been mended.
+        let mut failed_before: Option<Vec<u32>> = None;
         loop {
             let status = self.status_at(&state);
             let refused = status.refused();
@@ -118,6 +123,19 @@ impl Running {
             }
             if self.board.is_idle(state.version) {
                 return Waited::Reached;
+            }
+            let attempts: Vec<u32> = status.tasks.iter().map(TaskStatus::attempt).collect();
+            let before = failed_before.get_or_insert_with(|| attempts.clone());
+            for (before, attempt) in before.iter_mut().zip(&attempts) {
+                *before = (*before).min(*attempt);
+            }
+            let fails = |(before, task): (&u32, &TaskStatus)| {
+                task.failing()
+                    .filter(|task| task.attempt >= before.saturating_add(FAILING_ATTEMPTS))
+            };
+            let failing: Vec<_> = before.iter().zip(&status.tasks).filter_map(fails).collect();
+            if !failing.is_empty() && self.board.is_idle_or_failing(state.version) {
+                return Waited::Failing(failing);
             }
             state = self.log.wait_for_progress(state);
         }

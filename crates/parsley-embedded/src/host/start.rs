@@ -90,6 +90,7 @@ pub(crate) fn initial_status(stage: &Arc<str>, partition: i32) -> TaskStatus {
         stage: Arc::clone(stage),
         partition,
         state: TaskState::Running,
+        refused_topic: None,
         received: 0,
         dropped: 0,
         delivered: 0,

@@ -1,5 +1,6 @@
 //! What an application is doing, as its operator sees it.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Refusal};
@@ -38,6 +39,7 @@ impl Status {
             TaskState::Refused(refusal) => Some(RefusedTask {
                 stage: Arc::clone(&task.stage),
                 partition: task.partition,
+                topic: task.refused_topic.clone(),
                 refusal: refusal.clone(),
             }),
             _ => None,
@@ -56,6 +58,8 @@ pub struct TaskStatus {
     pub partition: i32,
     /// Whether it runs, and if not, why.
     pub state: TaskState,
+    /// The name of the topic that a refusal is about, where it is about one.
+    pub refused_topic: Option<Arc<str>>,
     /// Records taken in.
     pub received: u64,
     /// Records that came again and were dropped.
@@ -73,6 +77,29 @@ pub struct TaskStatus {
     pub widest_clock_bytes: usize,
     /// Where it reads, by channel.
     pub inputs: Vec<InputStatus>,
+}
+
+impl TaskStatus {
+    /// How often in a row the task's step has failed; 0 when the last one did not.
+    pub fn attempt(&self) -> u32 {
+        match self.state {
+            TaskState::Retrying { attempt, .. } => attempt,
+            _ => 0,
+        }
+    }
+
+    /// The failure, if the task's last step failed.
+    pub fn failing(&self) -> Option<FailingTask> {
+        let TaskState::Retrying { message, attempt } = &self.state else {
+            return None;
+        };
+        Some(FailingTask {
+            stage: Arc::clone(&self.stage),
+            partition: self.partition,
+            message: message.clone(),
+            attempt: *attempt,
+        })
+    }
 }
 
 /// Where a task reads an input.
@@ -128,18 +155,103 @@ pub struct RefusedTask {
     pub stage: Arc<str>,
     /// The stage's partition.
     pub partition: i32,
+    /// The name of the topic that the refusal is about, where it is about one.
+    pub topic: Option<Arc<str>>,
     /// Why it stopped.
     pub refusal: Refusal,
 }
 
+/// `settle/0 was refused, topic payments: vc-corrupt-clock at …`.
+impl fmt::Display for RefusedTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{} was refused", self.stage, self.partition)?;
+        if let Some(topic) = &self.topic {
+            write!(f, ", topic {topic}")?;
+        }
+        write!(f, ": {}", self.refusal)
+    }
+}
+
+/// A task whose step fails again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailingTask {
+    /// The stage.
+    pub stage: Arc<str>,
+    /// The stage's partition.
+    pub partition: i32,
+    /// What failed, in the words of the application where the application failed.
+    pub message: String,
+    /// How often it has failed in a row.
+    pub attempt: u32,
+}
+
+/// `settle/0 has failed 5 times in a row: …`.
+impl fmt::Display for FailingTask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            stage,
+            partition,
+            message,
+            attempt,
+        } = self;
+        write!(
+            f,
+            "{stage}/{partition} has failed {attempt} times in a row: {message}"
+        )
+    }
+}
+
 /// How a wait ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "what was waited for may not have come about; `reached()?` turns that into an error"]
 #[non_exhaustive]
 pub enum Waited {
     /// What was waited for is so.
     Reached,
     /// It is not, and guards stopped these tasks.
     Refused(Vec<RefusedTask>),
+    /// It is not, and these tasks fail again and again while the others have nothing to do. They go on trying.
+    Failing(Vec<FailingTask>),
     /// It is not, and a task has failed for good or the application was stopped.
     Over,
+}
+
+impl Waited {
+    /// Whether what was waited for came about, as a result.
+    ///
+    /// # Errors
+    ///
+    /// [`NotReached`] says what stood in the way.
+    pub fn reached(self) -> Result<(), NotReached> {
+        match self {
+            Self::Reached => Ok(()),
+            Self::Refused(tasks) => Err(NotReached::Refused(tasks)),
+            Self::Failing(tasks) => Err(NotReached::Failing(tasks)),
+            Self::Over => Err(NotReached::Over),
+        }
+    }
+}
+
+/// What was waited for did not come about.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotReached {
+    /// Guards stopped these tasks.
+    #[error("{}", lines(.0))]
+    Refused(Vec<RefusedTask>),
+    /// These tasks fail again and again.
+    #[error("{}", lines(.0))]
+    Failing(Vec<FailingTask>),
+    /// A task has failed for good, or the application was stopped.
+    #[error("the application is over")]
+    Over,
+}
+
+fn lines(tasks: &[impl fmt::Display]) -> String {
+    tasks
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("; ")
 }

@@ -229,7 +229,13 @@ impl Worker {
             }
             _ => {}
         }
+        let about = match &ended {
+            TaskState::Refused(refusal) => refusal.channel,
+            _ => None,
+        };
+        let topic = about.map(|channel| self.context.topic_name(channel.topic));
         let mut state = log.lock();
+        board.with(*index, |cell| cell.status.refused_topic = topic);
         board.end(*index, ended);
         log.report_progress(&mut state);
         // A task that waits for a delay may have waited for this one.
