@@ -109,6 +109,10 @@ fn every_hold_is_a_line_and_the_last_line_is_the_summary() {
             order("cause_handed", "delivery") < order("handed", "delivery"),
             "{hold}"
         );
+        assert!(
+            hold["command"]["deposit"].is_u64() ^ hold["command"]["withdraw"].is_u64(),
+            "{hold}"
+        );
         let prevented = order("handed", "arrival") < order("cause_handed", "arrival");
         assert_eq!(hold["inversion_prevented"], prevented, "{hold}");
     }
@@ -119,33 +123,75 @@ fn every_hold_is_a_line_and_the_last_line_is_the_summary() {
     );
 }
 
+/// Rows were a dozen, had `view #0, command #15` without a word on what counts what, and not what the command was.
 #[test]
 fn people_see_what_was_held_and_for_which_cause() {
     let run = parsley(&["demo"], b"");
     assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     for part in [
-        "What was held (12 of ",
-        "as they arrived",
+        "What had to wait (6 of ",
+        " is offset ",
+        " of partition ",
+        "in order of arrival",
         "as delivered",
+        "deliveries, 4 a command: itself at two stages, its event, its view",
         "✓ Every cause was delivered before its effects.",
     ] {
         assert!(run.stdout.contains(part), "{part}: {}", run.stdout);
     }
-    let rows: Vec<&str> = run
-        .stdout
-        .lines()
-        .filter(|line| line.starts_with("  views:"))
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    let rows: Vec<&[&str]> = lines
+        .windows(2)
+        .filter(|pair| pair[0].starts_with("  views:"))
         .collect();
-    assert_eq!(rows.len(), 12, "{}", run.stdout);
+    assert_eq!(rows.len(), 6, "{}", run.stdout);
+    for row in rows {
+        let (first, second) = (row[0], row[1]);
+        assert!(
+            first.contains(" of commands:") && first.contains("✓ command "),
+            "{first}"
+        );
+        assert!(
+            second.contains(" deposit ") || second.contains(" withdraw "),
+            "{second}"
+        );
+        assert!(second.contains("  its view "), "{second}");
+        if first.contains('✗') {
+            assert!(first.contains("✗ view "), "{first}");
+            assert!(second.contains("  its command "), "{second}");
+        }
+    }
+    assert!(!run.stdout.contains('\u{1b}'), "colour without a terminal");
     assert!(
-        rows.iter()
-            .all(|row| row.contains(" commands:") && row.contains('✓')),
+        lines.iter().all(|line| line.chars().count() <= 80),
         "{}",
         run.stdout
     );
-    assert!(!run.stdout.contains('\u{1b}'), "colour without a terminal");
+}
+
+/// Accounts and amounts of any size stay within their column.
+#[test]
+fn what_people_see_is_80_columns_wide_whatever_the_commands() {
+    let account = "\u{5927}\\u001b".repeat(60);
+    let input: String = (0..300)
+        .map(|_| format!("{{\"account\":\"{account}\",\"withdraw\":{}}}\n", u64::MAX))
+        .collect();
+    let run = parsley(&["demo", "--input", "-"], input.as_bytes());
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
     assert!(
-        run.stdout.lines().all(|line| line.chars().count() <= 80),
+        run.stdout.contains("… withdraw 18446744073709551615"),
+        "{}",
+        run.stdout
+    );
+    assert!(!run.stdout.contains('\u{1b}'), "{}", run.stdout);
+    // The account's characters take two columns each.
+    let columns = |line: &str| {
+        line.chars()
+            .map(|character| if character == '\u{5927}' { 2 } else { 1 })
+            .sum::<usize>()
+    };
+    assert!(
+        run.stdout.lines().all(|line| columns(line) <= 80),
         "{}",
         run.stdout
     );

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use parsley::core::Offset;
 use parsley::embedded::{Consumer, DeliveryEvent, HoldEvent, Host};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::command::Command;
 use super::error::DemoError;
 use super::feed::Fed;
 use super::gate::Gate;
-use super::holds::{Held, Holds};
+use super::holds::{Cause, Held, Holds};
 use super::judge::{Judge, Role, Verdict};
 use super::mirror::Mirror;
 use super::topology::{
@@ -60,12 +62,15 @@ impl Summary {
 pub struct Auditor {
     host: Host,
     gate: Arc<Gate>,
+    commands: Mirror,
     views: Mirror,
     findings: Consumer,
     trace: Option<Trace>,
     judges: BTreeMap<(Arc<str>, i32), Judge>,
     holds: Holds,
     summary: Summary,
+    /// The commands whose view has not come, by partition and offset.
+    asked: BTreeMap<(i32, Offset), Command>,
     /// The last view of each account.
     shown: BTreeMap<String, u64>,
     /// How many commands have come out as views.
@@ -78,6 +83,7 @@ impl Auditor {
     /// Watches the application that will run on a host, and writes a trace if there is a file for it. The topics have to exist.
     pub fn new(host: Host, gate: Arc<Gate>, trace: Option<TraceFile>) -> Result<Self, DemoError> {
         Ok(Self {
+            commands: Mirror::new(&host, COMMANDS, 1)?,
             views: Mirror::new(&host, VIEWS, 1)?,
             findings: host.consumer(FINDINGS)?,
             trace: trace.map(|file| Trace::begin(file, &host)).transpose()?,
@@ -86,6 +92,7 @@ impl Auditor {
             judges: BTreeMap::new(),
             holds: Holds::default(),
             summary: Summary::default(),
+            asked: BTreeMap::new(),
             shown: BTreeMap::new(),
             done: 0,
             objections: 0,
@@ -101,8 +108,14 @@ impl Auditor {
     /// A record was delivered. Returns what it waited for, if it had to.
     pub fn delivered(&mut self, event: &DeliveryEvent) -> Result<Option<Held>, DemoError> {
         let (stage, topic) = (&*event.stage, &*event.topic);
-        let view = match (stage, topic) {
-            (RECONCILER, VIEWS) => Some(self.view(event)?),
+        let view: Option<View> = match (stage, topic) {
+            (RECONCILER, VIEWS) => Some(value(&mut self.views, event)?),
+            (RECONCILER, COMMANDS) => {
+                let command = value(&mut self.commands, event)?;
+                self.asked
+                    .insert((event.channel.partition, event.offset), command);
+                None
+            }
             _ => None,
         };
         let role = match view {
@@ -111,10 +124,13 @@ impl Auditor {
             None => Role::Alone,
         };
         // Commands, events and views of an account are on partitions of one number: they have one key.
-        let cause_at = view.map(|view| At {
-            topic: COMMANDS.to_owned(),
-            partition: event.partition,
-            offset: view.command,
+        let cause = view.map(|view| Cause {
+            at: At {
+                topic: COMMANDS.to_owned(),
+                partition: event.partition,
+                offset: view.command,
+            },
+            command: self.asked.remove(&(event.partition, view.command)),
         });
         let judge = self
             .judges
@@ -129,7 +145,7 @@ impl Auditor {
         if let Some(trace) = &mut self.trace {
             trace.delivered(event, verdict.handed)?;
         }
-        let held = self.holds.delivered(event, cause_at, &verdict);
+        let held = self.holds.delivered(event, cause, &verdict);
         self.last.insert(
             (
                 Arc::clone(&event.stage),
@@ -176,16 +192,6 @@ impl Auditor {
         })
     }
 
-    fn view(&mut self, event: &DeliveryEvent) -> Result<View, DemoError> {
-        let record = self.views.take(event.channel.partition, event.offset)?;
-        serde_json::from_slice(&record.value).map_err(|error| DemoError::Record {
-            topic: event.topic.to_string(),
-            partition: event.channel.partition,
-            offset: event.offset,
-            reason: error.to_string(),
-        })
-    }
-
     /// What the reconciler objects to. An inversion is counted where it is seen; here it counts against the views.
     fn read_findings(&mut self) -> Result<(), DemoError> {
         loop {
@@ -204,6 +210,7 @@ impl Auditor {
     /// Has the log forget what all stages have delivered and all who look on have read, so that a long input fits.
     fn forget(&mut self) -> Result<(), DemoError> {
         self.read_findings()?;
+        self.commands.catch_up()?;
         self.views.catch_up()?;
         if let Some(trace) = &mut self.trace {
             trace.catch_up()?;
@@ -228,4 +235,15 @@ impl Auditor {
         }
         Ok(())
     }
+}
+
+/// What a record says that was delivered.
+fn value<T: DeserializeOwned>(topic: &mut Mirror, event: &DeliveryEvent) -> Result<T, DemoError> {
+    let record = topic.take(event.channel.partition, event.offset)?;
+    serde_json::from_slice(&record.value).map_err(|error| DemoError::Record {
+        topic: event.topic.to_string(),
+        partition: event.channel.partition,
+        offset: event.offset,
+        reason: error.to_string(),
+    })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parsley::core::{Offset, Wait};
 use parsley::embedded::{DeliveryEvent, HoldEvent, NamedWait};
 
+use super::command::Command;
 use super::judge::{Handed, Verdict};
 use super::topology::At;
 
@@ -23,11 +24,20 @@ pub struct Held {
     /// When the record arrived and was delivered.
     pub handed: Handed,
     /// What it came of, if that reaches the stage as well.
-    pub cause_at: Option<At>,
+    pub cause: Option<Cause>,
     /// When that arrived and was delivered.
-    pub cause: Option<Handed>,
+    pub cause_handed: Option<Handed>,
     /// Whether it would have come before its cause in the order of arrival.
     pub is_prevented: bool,
+}
+
+/// The command that a record came of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// Where it stands.
+    pub at: At,
+    /// What it asks for, where it has been delivered.
+    pub command: Option<Command>,
 }
 
 /// What a record had to wait for.
@@ -103,7 +113,7 @@ impl Holds {
     pub fn delivered(
         &mut self,
         event: &DeliveryEvent,
-        cause_at: Option<At>,
+        cause: Option<Cause>,
         verdict: &Verdict,
     ) -> Option<Held> {
         if self.now.is_empty() {
@@ -126,8 +136,8 @@ impl Holds {
             key: String::from_utf8_lossy(event.key.as_deref().unwrap_or_default()).into_owned(),
             until,
             handed: verdict.handed,
-            cause_at,
-            cause: verdict.cause,
+            cause,
+            cause_handed: verdict.cause,
             is_prevented: verdict.is_prevented(),
         })
     }

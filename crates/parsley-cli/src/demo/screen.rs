@@ -5,12 +5,18 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::audit::Summary;
+use super::command::Command;
 use super::holds::{Held, Until};
 use super::judge::Handed;
+use super::topology::At;
 use crate::style::Style;
 
 /// How many holds are shown to people.
-const ROWS: usize = 12;
+const ROWS: usize = 6;
+/// How wide the column of what was held is.
+const HELD_WIDTH: usize = 38;
+/// How wide the column of the order of arrival is.
+const ARRIVED_WIDTH: usize = 21;
 
 /// Where the demo shows what it sees.
 pub enum Screen<W> {
@@ -52,8 +58,11 @@ impl<W: Write> Screen<W> {
         };
         writeln!(
             out,
-            "{}\n\nA reconciler reads commands and views. It has to see a command before the view\n\
-             that came of it, and an adversary brings it the commands late.\n",
+            "{}\n\n\
+             Commands change the balance of an account. The projector shows the balance\n\
+             after each of them as a view, and a reconciler reads commands and views and\n\
+             compares. It has to see a command before the view that came of it, and an\n\
+             adversary brings it the commands late.\n",
             style.strong("commands → commander → events → projector → views")
         )?;
         out.flush()
@@ -102,7 +111,7 @@ impl<W: Write> Screen<W> {
 }
 
 fn held_line(held: &Held) -> serde_json::Value {
-    let at = |at: &super::topology::At| json!({"topic": at.topic, "partition": at.partition, "offset": at.offset});
+    let at = |at: &At| json!({"topic": at.topic, "partition": at.partition, "offset": at.offset});
     let handed = |handed: &Handed| json!({"arrival": handed.arrival, "delivery": handed.delivery});
     let until = match &held.until {
         Until::Delivered { cause, code } => json!({"record": at(cause), "code": code}),
@@ -119,8 +128,9 @@ fn held_line(held: &Held) -> serde_json::Value {
         "key": held.key,
         "until": until,
         "handed": handed(&held.handed),
-        "cause": held.cause_at.as_ref().map(at),
-        "cause_handed": held.cause.as_ref().map(handed),
+        "cause": held.cause.as_ref().map(|cause| at(&cause.at)),
+        "cause_handed": held.cause_handed.as_ref().map(handed),
+        "command": held.cause.as_ref().and_then(|cause| cause.command),
         "inversion_prevented": held.is_prevented,
     }})
 }
@@ -130,56 +140,144 @@ fn write_rows(out: &mut impl Write, style: Style, rows: &[Held], held: u64) -> i
     writeln!(
         out,
         "{} {}",
-        style.strong("What was held"),
+        style.strong("What had to wait"),
         style.faint(format!("({shown} of {})", grouped(held)))
     )?;
+    let legend = rows.first().map_or_else(String::new, |row| {
+        let At {
+            topic,
+            partition,
+            offset,
+        } = &row.record;
+        format!(
+            "{} is offset {offset} of partition {partition} of {topic}. 1st, 2nd ... count what one\n\
+             partition of the reconciler received, and what was delivered to it.",
+            row.record
+        )
+    });
+    writeln!(out, "{}\n", style.faint(legend))?;
     writeln!(
         out,
-        "{}",
+        "  {}",
         style.faint(format!(
-            "  {:<12} {:<15} {:<25} as delivered",
-            "held", "until", "as they arrived"
+            "{:<HELD_WIDTH$}{:<ARRIVED_WIDTH$}as delivered",
+            "a view, and its command", "in order of arrival"
         ))
     )?;
     for row in rows {
-        let (arrived, delivered) = match row.cause {
-            None => (
-                format!("#{}", row.handed.arrival),
-                format!("#{}", row.handed.delivery),
-            ),
-            Some(cause) => (
-                in_order(row.handed.arrival, cause.arrival),
-                in_order(row.handed.delivery, cause.delivery),
-            ),
-        };
-        // Behind another record it has to wait for that, and for its own cause; the cause is what matters.
-        let until = match (&row.until, &row.cause_at) {
-            (Until::Ahead(_), Some(cause)) => cause.to_string(),
-            (until, _) => until.to_string(),
-        };
-        let arrived = format!("{arrived:<23}");
-        let (mark, arrived) = if row.is_prevented {
-            (style.bad("✗").to_string(), style.bad(arrived).to_string())
-        } else {
-            (style.faint("·").to_string(), arrived)
-        };
-        writeln!(
-            out,
-            "  {:<12} {until:<15} {mark} {arrived} {} {}",
-            row.record.to_string(),
-            style.good("✓"),
-            style.good(delivered)
-        )?;
+        write_row(out, style, row)?;
     }
     writeln!(out)
 }
 
-/// The view and its command, first things first.
-fn in_order(view: u64, command: u64) -> String {
-    if view < command {
-        format!("view #{view}, command #{command}")
+/// Two lines: what was held and for what, each with its place in the two orders beside it, first things first.
+fn write_row(out: &mut impl Write, style: Style, row: &Held) -> io::Result<()> {
+    let orders = |at: fn(&Handed) -> u64| match &row.cause_handed {
+        Some(cause) => in_order(at(&row.handed), at(cause)),
+        None => [format!("view {}", ordinal(at(&row.handed))), String::new()],
+    };
+    let arrived = orders(|handed| handed.arrival);
+    let delivered = orders(|handed| handed.delivery);
+    // Behind another record it has to wait for that, and for its own cause; the cause is what matters.
+    let held = match &row.cause {
+        Some(cause) => [
+            format!("{} of {}", row.record, cause.at),
+            format!("  {}", asked(&row.key, cause.command, HELD_WIDTH - 3)),
+        ],
+        None => [row.record.to_string(), format!("  until {}", row.until)],
+    };
+    let marks = if row.is_prevented {
+        ["✗", " "]
     } else {
-        format!("command #{command}, view #{view}")
+        ["·", " "]
+    };
+    let lines = held
+        .iter()
+        .zip(marks)
+        .zip(arrived)
+        .zip(delivered)
+        .zip(["✓", " "]);
+    for ((((held, mark), arrived), delivered), good) in lines {
+        let arrived = format!("{mark} {arrived:<width$}", width = ARRIVED_WIDTH - 2);
+        let arrived = if row.is_prevented {
+            style.bad(arrived)
+        } else {
+            style.faint(arrived)
+        };
+        let delivered = style.good(format!("{good} {delivered}"));
+        let space = " ".repeat(HELD_WIDTH.saturating_sub(columns(held)));
+        writeln!(out, "  {held}{space}{arrived}{delivered}")?;
+    }
+    Ok(())
+}
+
+/// The view and its command, first things first.
+fn in_order(view: u64, command: u64) -> [String; 2] {
+    let (view_at, command_at) = (ordinal(view), ordinal(command));
+    if view < command {
+        [
+            format!("view {view_at}"),
+            format!("its command {command_at}"),
+        ]
+    } else {
+        [
+            format!("command {command_at}"),
+            format!("its view {view_at}"),
+        ]
+    }
+}
+
+/// The place in an order that counts from 0, in words that count from 1.
+fn ordinal(index: u64) -> String {
+    let place = u128::from(index) + 1;
+    let suffix = match (place % 100, place % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{place}{suffix}")
+}
+
+/// What a command asks for, in so many columns: the name of the account gives way.
+fn asked(account: &str, command: Option<Command>, width: usize) -> String {
+    let asks = match command {
+        Some(Command::Deposit(amount)) => format!("deposit {amount}"),
+        Some(Command::Withdraw(amount)) => format!("withdraw {amount}"),
+        None => String::new(),
+    };
+    let room = width.saturating_sub(asks.len() + 1);
+    let whole = columns(account) <= room;
+    let mut left = if whole { room } else { room.saturating_sub(1) };
+    let mut shown = String::new();
+    for character in account.chars() {
+        let Some(rest) = left.checked_sub(columns_of(character)) else {
+            break;
+        };
+        left = rest;
+        shown.push(if character.is_control() {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            character
+        });
+    }
+    if !whole {
+        shown.push('…');
+    }
+    format!("{shown} {asks}")
+}
+
+/// How many columns of a terminal text takes, at most.
+fn columns(text: &str) -> usize {
+    text.chars().map(columns_of).sum()
+}
+
+/// Wide characters all stand behind the scripts that write from letter to letter; not all that stand there are wide.
+fn columns_of(character: char) -> usize {
+    match character {
+        ..'\u{1100}' | '…' | '✗' | '✓' => 1,
+        _ => 2,
     }
 }
 
@@ -202,7 +300,11 @@ fn write_totals(out: &mut impl Write, style: Style, summary: &Summary) -> io::Re
         grouped(*malformed),
         if *malformed == 1 { "line" } else { "lines" }
     )?;
-    writeln!(out, "{}  deliveries at three stages", count(*delivered))?;
+    writeln!(
+        out,
+        "{}  deliveries, 4 a command: itself at two stages, its event, its view",
+        count(*delivered)
+    )?;
     writeln!(
         out,
         "{}  records held, at most {} at once",
@@ -217,7 +319,7 @@ fn write_totals(out: &mut impl Write, style: Style, summary: &Summary) -> io::Re
     };
     writeln!(
         out,
-        "{prevented}  views would have come before their command in the order of arrival"
+        "{prevented}  views would have come before their command in order of arrival"
     )?;
     let inverted = count(*inversions_delivered);
     let inverted = if *inversions_delivered > 0 {
@@ -272,5 +374,39 @@ mod tests {
         ] {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn places_are_told_in_words_that_count_from_1() {
+        for (index, text) in [
+            (0, "1st"),
+            (1, "2nd"),
+            (2, "3rd"),
+            (3, "4th"),
+            (10, "11th"),
+            (11, "12th"),
+            (12, "13th"),
+            (20, "21st"),
+            (110, "111th"),
+            (u64::MAX, "18446744073709551616th"),
+        ] {
+            assert_eq!(ordinal(index), text);
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_fits_and_the_amount_is_whole() {
+        assert_eq!(asked("ada", Some(Command::Deposit(5)), 13), "ada deposit 5");
+        assert_eq!(asked("ada", Some(Command::Deposit(5)), 12), "a… deposit 5");
+        let most = Some(Command::Withdraw(u64::MAX));
+        assert_eq!(
+            asked(&"ä".repeat(256), most, 35),
+            "ääää… withdraw 18446744073709551615"
+        );
+        assert_eq!(asked("a\u{1b}b", None, 35), "a\u{fffd}b ");
+        assert_eq!(
+            asked(&"\u{5927}".repeat(85), most, 35),
+            "\u{5927}\u{5927}… withdraw 18446744073709551615"
+        );
     }
 }
