@@ -122,7 +122,8 @@ fn test(counts: &mut Counts) -> Result<(), Failure> {
 }
 
 fn model(counts: &mut Counts) -> Result<(), Failure> {
-    Run::cargo("test --release --locked -p parsley-core --test model_equivalence")
+    // The directed tests come along: digests of whole traces have to be those of the debug build.
+    Run::cargo("test --release --locked -p parsley-core --test model_equivalence --test directed")
         .variable("PARSLEY_MODEL_SCRIPTS", MODEL_SCRIPTS)
         .show(counts)
 }
