@@ -197,7 +197,7 @@ pub enum NotHexadecimal {
         place: usize,
     },
     /// The last byte has one digit.
-    #[error("not hexadecimal: found {digits} digits, expected two for each byte")]
+    #[error("not hexadecimal: found an odd number of digits, {digits}, expected two for each byte")]
     Odd {
         /// How many digits there are.
         digits: usize,
@@ -250,6 +250,10 @@ fn for_people(reason: &str) -> String {
             .strip_prefix(wrong)
             .and_then(|rest| rest.rsplit_once(", expected "))
         {
+            let expected = match expected {
+                "a sequence" => "an array",
+                other => other,
+            };
             return format!("found {}, expected {expected}", found_value(found));
         }
     }
@@ -283,6 +287,7 @@ fn for_people(reason: &str) -> String {
         "trailing characters" => "found more behind the value, expected the end of the line",
         "key must be a string" => "found a key without quotes, expected a string",
         "recursion limit exceeded" => "found arrays or objects nested too deep",
+        "trailing comma" => "found a comma behind the last entry",
         "number out of range" => "found a number too large for any field",
         _ if reason.starts_with("control character") => {
             "found a control character in a string, expected an escape"
@@ -405,7 +410,7 @@ mod tests {
     fn what_is_not_hexadecimal_is_pointed_at() {
         assert_eq!(hexadecimal("00fF"), Ok(vec![0, 255]));
         for (text, expected) in [
-            ("0", "found 1 digits"),
+            ("0", "found an odd number of digits, 1,"),
             ("00é0", "found `é` as character 3"),
             ("0x00", "found `x` as character 2"),
         ] {

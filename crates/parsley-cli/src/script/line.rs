@@ -278,7 +278,12 @@ impl<'de> Deserialize<'de> for Base64 {
         let text = String::deserialize(deserializer)?;
         let bytes = base64::engine::general_purpose::STANDARD
             .decode(&text)
-            .map_err(|error| D::Error::custom(format_args!("not base 64: {error}")))?;
+            .map_err(|_| {
+                D::Error::custom(format_args!(
+                    "found `{}`, expected base 64 in its standard alphabet, padded with `=`",
+                    clipped(&text)
+                ))
+            })?;
         Ok(Self(bytes.into()))
     }
 }
@@ -482,6 +487,11 @@ mod tests {
             (claims("[]"), format!("found an array of 0, {triple}")),
             (claims(r#"["t:0", "s"]"#), format!("found an array of 2, {triple}")),
             (claims(r#"["t:0", "s", 1, 2, {}]"#), format!("found an array of 5, {triple}")),
+            (
+                r#"{"record": {"on": "t:0", "offset": 0, "value_b64": "YQ"}}"#.to_owned(),
+                "found `YQ`, expected base 64 in its standard alphabet, padded with `=`".to_owned(),
+            ),
+            (r#"{"truncate": {"gone": {"t": 1}}}"#.to_owned(), "found an object, expected an array".to_owned()),
             (claims(r#"{"t:0": 1}"#), format!("found an object, {triple}")),
             (
                 claims(r#"["t:0", "s", 1.0]"#),
