@@ -152,18 +152,16 @@ impl OwnSends {
                 return Err(NodeError::NotASinkChannel { channel });
             }
         }
-        let sent = std::mem::take(&mut self.unacknowledged);
-        for channel in &sent {
-            if let Some(own) = self.channels.get_mut(channel) {
+        for channel in std::mem::take(&mut self.unacknowledged) {
+            if let Some(own) = self.channels.get_mut(&channel) {
                 own.acknowledged = own.issued;
                 own.claimed = own.issued;
             }
         }
         for &(channel, offset) in acknowledged {
             let own = self.channels.entry(channel).or_default();
-            // A new send stands above whatever was known: an offset that does not is not its own, and vouches for nothing.
-            let is_stale =
-                sent.contains(&channel) && own.offset.is_some_and(|known| offset <= known);
+            // A send that no offset covers yet stands above whatever was known: an offset that does not is not its own.
+            let is_stale = own.claimed.is_some() && own.offset.is_some_and(|known| offset <= known);
             if !is_stale {
                 own.cover(offset, own.issued);
             }

@@ -246,6 +246,7 @@ impl Watch<'_> {
         mut auditor: Auditor,
         screen: &mut Screen<impl Write>,
     ) -> Result<(Auditor, Fed, Option<Failure>), Failure> {
+        let mut all_fed = false;
         let mut fed = Fed::default();
         let mut failed = None;
         loop {
@@ -266,13 +267,14 @@ impl Watch<'_> {
                     }
                 }
                 Ok(Seen::Fed(all, failure)) => {
-                    (fed, failed) = (all, failure);
+                    (fed, failed, all_fed) = (all, failure, true);
                     let (running, seen) = (Arc::clone(self.running), self.seen.clone());
                     spawn("idle", move || {
                         // Tasks tell what they delivered before they rest: this is the last that is seen.
-                        if running.wait_until_idle() == Waited::Reached {
-                            drop(seen.send(Seen::Idle));
-                        }
+                        drop(seen.send(match running.wait_until_idle() {
+                            Waited::Reached => Seen::Idle,
+                            _ => Seen::Broken,
+                        }));
                     })?;
                 }
                 Ok(Seen::Idle) => return Ok((auditor, fed, failed)),
@@ -282,7 +284,8 @@ impl Watch<'_> {
                         .unwrap_or(DemoError::Silent)
                         .into());
                 }
-                Err(RecvTimeoutError::Timeout) if !self.gate.is_full() => {}
+                // Nothing to see is no fault while there may be nothing to do: the input may be slow.
+                Err(RecvTimeoutError::Timeout) if !all_fed && !self.gate.is_full() => {}
                 Err(_) => return Err(DemoError::Silent.into()),
             }
         }

@@ -88,7 +88,7 @@ impl Execution {
         for (&on, &offset) in acks {
             // Decision D10: a new send cannot stand at or below what was known before it.
             let known = self.own_offsets.get(&on);
-            if unfenced.contains(&on) && known.is_some_and(|&known| offset <= known) {
+            if self.own_claims.contains_key(&on) && known.is_some_and(|&known| offset <= known) {
                 continue;
             }
             self.raise_own(on, offset, self.state.sent.get(&on).copied());
