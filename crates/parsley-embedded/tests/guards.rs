@@ -10,7 +10,7 @@ use parsley_core::{Clock, Header, Refusal, RefusalCode, SenderId};
 use parsley_embedded::{
     Host, HostBuilder, NewRecord, Running, TaskState, TimeSource, TopicConfig, Waited,
 };
-use parsley_stage::App;
+use parsley_stage::{App, Stage};
 use support::*;
 
 /// `left` copies x and y to `out`; `right` copies z to `aside`.
@@ -250,6 +250,35 @@ fn g12_a_topic_created_again_under_its_name_stops_who_declared_it() {
         assert_eq!(running.wait_until_idle(), Waited::Reached);
         assert_eq!(values(host.log(), "out").last().unwrap(), "left(x:1)");
     }
+}
+
+/// A task that waited to try a step again when an input was created anew once opened without a word, and read that input no more.
+#[test]
+fn g12_a_topic_created_again_between_two_attempts_stops_who_declared_it() {
+    let host = host_of(builder());
+    let before = channel(&host, "x", 0);
+    let log = host.log().clone();
+    let stage = Stage::stateless("left")
+        .on(&text("x"), move |_, _| {
+            // The step that this delivery belongs to is tried again after the topic's end.
+            log.delete_topic("x")?;
+            log.create_topic("x", 1)?;
+            Err("not yet".into())
+        })
+        .build()
+        .unwrap();
+    send(&host, "x", "k", "0");
+    let app = App::named("app").stage(stage).build().unwrap();
+    let running = host.start(app).unwrap();
+    let waited = running.wait_until_idle();
+    let Waited::Refused(refused) = &waited else {
+        panic!("{waited:?}")
+    };
+    assert_eq!(
+        (refused[0].refusal.code, refused[0].refusal.channel),
+        (RefusalCode::IdentityChanged, Some(before))
+    );
+    assert_eq!(running.status().tasks[0].failed_steps, 1);
 }
 
 #[test]

@@ -95,6 +95,38 @@ fn effects_wait_for_causes_that_come_late() {
     );
 }
 
+/// A hold went unreported, or was reported with a later step's, when a full step took the last record that could be delivered.
+#[test]
+fn a_full_step_that_leaves_nothing_to_deliver_reports_what_is_held() {
+    let (free, blocked, out) = (text("free"), text("blocked"), text("out"));
+    let app = App::named("app")
+        .stage(copying("s", &[&free, &blocked], &out))
+        .build()
+        .unwrap();
+    let trace = Trace::default();
+    let host = trace
+        .observe(builder().max_step_deliveries(1))
+        .build()
+        .unwrap();
+    create(&host, 1, &["free", "blocked", "out"]);
+    send(&host, "free", "k", "0");
+    let mut clock = Clock::new();
+    clock.claim_offset(channel(&host, "free", 0), 1);
+    host.producer()
+        .send(claiming("blocked", "waits", &clock))
+        .unwrap();
+    let running = host.start(app).unwrap();
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    let status = running.stop().unwrap();
+    assert_eq!((status.delivered(), status.held()), (1, 1));
+    let holds = trace.holds.lock().unwrap();
+    let reported: Vec<_> = holds
+        .iter()
+        .map(|hold| (&*hold.topic, hold.offset))
+        .collect();
+    assert_eq!(reported, [("blocked", 0)]);
+}
+
 #[test]
 fn a_wait_for_idleness_covers_what_is_sent_before_it() {
     let trace = Trace::default();

@@ -28,10 +28,11 @@ pub(crate) struct Execution {
     sweep: Sweep,
     /// Fetch rounds so far.
     round: u64,
-    steps: u64,
+    steps_since_evidence: u64,
     steps_since_check: u64,
-    /// The log's count of upheavals that the last check knew of.
-    upheavals: u64,
+    /// The log's count of upheavals that the last check knew of; `None` before the first one. What an opening judges is less than a check
+    /// does: the identities are those of the application's start, however long ago that was.
+    upheavals: Option<u64>,
     /// The log's version at the last fetch.
     fetched_version: u64,
     /// The log's version when high watermarks were last asked for.
@@ -66,17 +67,13 @@ pub(crate) struct StepDone {
 impl Execution {
     /// Opens the task from committed state, and commits what the opening writes.
     pub(crate) fn open(context: &Context) -> Result<Self, Failure> {
-        let (facts, stores, upheavals) = {
+        let (facts, stores) = {
             let mut state = context.log.lock();
             let stores = state
                 .storage
                 .group_mut(&context.group)
                 .task(context.partition);
-            (
-                open_facts(context, &state, &stores)?,
-                stores,
-                state.upheavals,
-            )
+            (open_facts(context, &state, &stores)?, stores)
         };
         let (ordering, fold) = (Box::new(stores.ordering), Box::new(stores.fold));
         let (mut task, opened) = Task::open(
@@ -134,9 +131,9 @@ impl Execution {
             observed: Observed::default(),
             sweep: Sweep::default(),
             round: 0,
-            steps: 0,
+            steps_since_evidence: 0,
             steps_since_check: 0,
-            upheavals,
+            upheavals: None,
             fetched_version: 0,
             evidence_version: None,
             warned_of_wide_clocks: false,
@@ -152,7 +149,7 @@ impl Execution {
         }
         let fetched = loop {
             let state = context.log.lock();
-            if state.upheavals == self.upheavals {
+            if self.has_judged(&state) {
                 break self.fetch(context, &state)?;
             }
             // What was deleted is judged before anything more is fed.
@@ -212,6 +209,7 @@ impl Execution {
         context: &Context,
         fed: Fed,
     ) -> Result<Option<StepDone>, Failure> {
+        let was_draining = self.draining;
         let mut sends = Vec::new();
         let processed = match self.deliver(context, &mut sends) {
             Ok(processed) => processed,
@@ -226,6 +224,10 @@ impl Execution {
             }
         };
         if processed.is_empty() && !fed.moved {
+            // A full step may have taken the last record that could be delivered: its drain ends here.
+            if was_draining {
+                self.observed.drained(context, || self.task.holds());
+            }
             return Ok(None);
         }
         let mut step = context.log.step();
@@ -244,7 +246,7 @@ impl Execution {
             changes.fold,
         );
         self.task.step_committed();
-        self.steps += 1;
+        self.steps_since_evidence += 1;
         // What was fed may wait by sequence, and the log need not have changed since watermarks were last asked for.
         self.evidence_version = None;
         self.steps_since_check += 1;
@@ -282,8 +284,8 @@ impl Execution {
         if self.steps_since_check >= context.settings.check_every_steps {
             self.check(context)?;
         }
-        if self.steps >= EVIDENCE_EVERY_STEPS {
-            self.steps = 0;
+        if self.steps_since_evidence >= EVIDENCE_EVERY_STEPS {
+            self.steps_since_evidence = 0;
             self.give_evidence(context)?;
         }
         Ok(())
@@ -294,7 +296,7 @@ impl Execution {
         let stamped = self.task.stamp_channels();
         let (log_starts, gone, changed, learned) = {
             let state = context.log.lock();
-            self.upheavals = state.upheavals;
+            self.upheavals = Some(state.upheavals);
             let storage = &state.storage;
             let log_starts =
                 |channels: &mut dyn Iterator<Item = Channel>| -> BTreeMap<Channel, Offset> {
@@ -389,12 +391,17 @@ impl Execution {
             let partition = state.storage.partition(source.channel);
             partition.is_some_and(|partition| partition.last_stable_offset() > source.position)
         };
-        self.draining || state.upheavals != self.upheavals || self.sources.iter().any(readable)
+        self.draining || !self.has_judged(state) || self.sources.iter().any(readable)
     }
 
     /// Whether the log has changed since it was last read, or something is to be judged.
     pub(crate) fn is_behind(&self, state: &State) -> bool {
-        state.version != self.fetched_version || state.upheavals != self.upheavals
+        state.version != self.fetched_version || !self.has_judged(state)
+    }
+
+    /// Whether the last check knew of everything that the log has deleted or created anew.
+    fn has_judged(&self, state: &State) -> bool {
+        self.upheavals == Some(state.upheavals)
     }
 
     /// Whether a delay keeps something back.
