@@ -98,75 +98,64 @@ pub fn decide_from<C: Claims>(
     settled: &impl SettledView,
     met_offsets: usize,
 ) -> Verdict {
-    let offsets = causes.clock.offset_section();
-    let mut hint = 0;
-    for at in met_offsets..offsets.len() {
-        let claim = offsets.get(at);
-        match received.find_from(hint, claim.channel) {
-            Ok(channel) => {
-                hint = channel + 1;
-                if claim.channel != causes.own_channel
-                    && !offset_is_met(&claim, settled.settled(channel))
-                {
-                    return Verdict::Blocked(Blocked {
-                        claim: Claim::Offset(claim),
-                        channel,
-                        met_offsets: at,
-                    });
-                }
-            }
-            Err(next) => hint = next,
-        }
+    match unmet_from(causes, received, settled, met_offsets).next() {
+        Some(blocked) => Verdict::Blocked(blocked),
+        None => Verdict::Deliverable,
     }
-    let sequences = causes.clock.sequence_section();
-    let mut hint = 0;
-    for at in 0..sequences.len() {
-        let claim = sequences.get(at);
-        match received.find_from(hint, claim.channel) {
-            Ok(channel) => {
-                hint = channel;
-                if claim.channel != causes.own_channel && !sequence_is_met(&claim, channel, settled)
-                {
-                    let met_offsets = offsets.len();
-                    return Verdict::Blocked(Blocked {
-                        claim: Claim::Sequence(claim),
-                        channel,
-                        met_offsets,
-                    });
-                }
-            }
-            Err(next) => hint = next,
-        }
-    }
-    Verdict::Deliverable
 }
 
-/// All claims that are not met, offset claims first, each section in clock order: what a hold report shows.
-pub fn unmet<C: Claims>(
-    causes: Causes<'_, C>,
-    received: &ReceivedChannels,
-    settled: &impl SettledView,
-) -> Vec<(usize, Claim)> {
-    let mut unmet = Vec::new();
-    let offsets = causes.clock.offset_section();
-    for claim in (0..offsets.len()).map(|at| offsets.get(at)) {
-        if let Some(channel) = received.index_of(claim.channel)
-            && claim.channel != causes.own_channel
-            && !offset_is_met(&claim, settled.settled(channel))
-        {
-            unmet.push((channel, Claim::Offset(claim)));
-        }
-    }
-    let sequences = causes.clock.sequence_section();
-    for claim in (0..sequences.len()).map(|at| sequences.get(at)) {
-        if let Some(channel) = received.index_of(claim.channel)
-            && claim.channel != causes.own_channel
-            && !sequence_is_met(&claim, channel, settled)
-        {
-            unmet.push((channel, Claim::Sequence(claim)));
-        }
-    }
-    unmet
+/// All claims that are not met, offset claims before sequence claims, each section in clock order: what a hold report shows. Found as they
+/// are asked for; the first is the one that [`decide`] gives.
+pub fn unmet<'a, C: Claims>(
+    causes: Causes<'a, C>,
+    received: &'a ReceivedChannels,
+    settled: &'a impl SettledView,
+) -> impl Iterator<Item = Blocked> + 'a {
+    unmet_from(causes, received, settled, 0)
+}
+
+fn unmet_from<'a, C: Claims>(
+    causes: Causes<'a, C>,
+    received: &'a ReceivedChannels,
+    settled: &'a impl SettledView,
+    met_offsets: usize,
+) -> impl Iterator<Item = Blocked> + 'a {
+    let (offsets, sequences) = (
+        causes.clock.offset_section(),
+        causes.clock.sequence_section(),
+    );
+    let (offset_count, sequence_count) = (offsets.len(), sequences.len());
+    let mut next = 0;
+    let by_offset = (met_offsets..offset_count).filter_map(move |at| {
+        let claim = offsets.get(at);
+        let channel = received.find_from(next, claim.channel);
+        next = channel.unwrap_or_else(|larger| larger);
+        let channel = channel
+            .ok()
+            .filter(|_| claim.channel != causes.own_channel)?;
+        let is_met = offset_is_met(&claim, settled.settled(channel));
+        (!is_met).then_some(Blocked {
+            claim: Claim::Offset(claim),
+            channel,
+            met_offsets: at,
+        })
+    });
+    let mut next = 0;
+    let by_sequence = (0..sequence_count).filter_map(move |at| {
+        let claim = sequences.get(at);
+        let channel = received.find_from(next, claim.channel);
+        next = channel.unwrap_or_else(|larger| larger);
+        let channel = channel
+            .ok()
+            .filter(|_| claim.channel != causes.own_channel)?;
+        let is_met = sequence_is_met(&claim, channel, settled);
+        (!is_met).then_some(Blocked {
+            claim: Claim::Sequence(claim),
+            channel,
+            met_offsets: offset_count,
+        })
+    });
+    by_offset.chain(by_sequence)
 }
 
 fn offset_is_met(claim: &OffsetClaim, settled: Settled) -> bool {

@@ -109,8 +109,7 @@ impl Node {
             };
             let unmet = decide::unmet(Causes::of(&clock, input.channel), &self.received, &view);
             let waits = unmet
-                .into_iter()
-                .map(|(on, claim)| self.wait(on, claim))
+                .map(|blocked| self.wait(blocked.channel, blocked.claim))
                 .collect();
             Some(Hold {
                 channel: input.channel,
