@@ -19,7 +19,7 @@ pub use host::{
     TaskHolds, TaskState, TaskStatus, Waited,
 };
 pub use log::{
-    Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, ReadError,
-    SendError, TopicConfig, TopicError, Transaction,
+    Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, RECORD_BYTES_MAX,
+    ReadError, SendError, TopicConfig, TopicError, Transaction,
 };
 pub use time::TimeSource;

@@ -610,3 +610,16 @@ fn settings_of_zero_are_refused() {
         assert_eq!(error, parsley_embedded::HostError::Zero { setting });
     }
 }
+
+#[test]
+fn a_record_whose_length_cannot_be_kept_cannot_be_allowed() {
+    let config = parsley_embedded::LogConfig::default();
+    let largest = parsley_embedded::RECORD_BYTES_MAX;
+    let with = |bytes| builder().log_config(config.clone().record_bytes_max(bytes));
+    assert!(with(largest).build().is_ok());
+    let error = with(largest + 1).build().unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "record_bytes_max is 2147483648, and can be 2147483647 at most"
+    );
+}

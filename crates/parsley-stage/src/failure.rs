@@ -1,7 +1,9 @@
 //! Failures of the application's own code: logic and codecs.
 
 use std::any::Any;
+use std::error::Error;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset};
@@ -16,7 +18,7 @@ pub enum FailureKind {
     Decode,
     /// The logic returned an error.
     Logic,
-    /// The logic, or a codec of the application, panicked.
+    /// The logic, a codec of the application, or the text of an error of theirs panicked.
     Panic,
     /// An emitted key or value does not encode.
     Encode,
@@ -55,12 +57,23 @@ pub struct ApplicationError {
 }
 
 /// A failure before anyone knows of which record.
+#[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
-    pub(crate) error: BoxError,
+    /// The words of the error.
+    pub(crate) message: String,
 }
 
 impl Failure {
+    /// What an error says. Its text and its end are the application's code: a panic there is the failure then (decision T7).
+    pub(crate) fn new(kind: FailureKind, error: BoxError) -> Self {
+        let words = catch_unwind(AssertUnwindSafe(move || message_of(&*error)));
+        match words {
+            Ok(message) => Self { kind, message },
+            Err(payload) => Self::of_panic(&*payload),
+        }
+    }
+
     /// What a caught panic says.
     pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Self {
         let message = payload
@@ -70,24 +83,24 @@ impl Failure {
             .unwrap_or_else(|| "a panic without a message".to_owned());
         Self {
             kind: FailureKind::Panic,
-            error: message.into(),
+            message,
         }
     }
+}
 
-    /// The error's words, and those of its sources that it does not repeat itself.
-    pub(crate) fn message(&self) -> String {
-        let mut message = self.error.to_string();
-        let mut source = self.error.source();
-        while let Some(error) = source {
-            let words = error.to_string();
-            if !message.contains(&words) {
-                message.push_str(": ");
-                message.push_str(&words);
-            }
-            source = error.source();
+/// An error's words, and those of its sources that it does not repeat itself.
+fn message_of(error: &dyn Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let words = error.to_string();
+        if !message.contains(&words) {
+            message.push_str(": ");
+            message.push_str(&words);
         }
-        message
+        source = error.source();
     }
+    message
 }
 
 #[cfg(test)]
@@ -108,12 +121,10 @@ mod tests {
     #[test]
     fn a_message_has_the_words_of_every_source_once() {
         let cause = "x".parse::<u8>().unwrap_err();
-        let failure = Failure {
-            kind: FailureKind::Logic,
-            error: Refused(Closed { cause }).into(),
-        };
+        let failure = Failure::new(FailureKind::Logic, Refused(Closed { cause }).into());
+        assert_eq!(failure.kind, FailureKind::Logic);
         assert_eq!(
-            failure.message(),
+            failure.message,
             "refused: the account is closed: invalid digit found in string"
         );
     }
@@ -124,7 +135,7 @@ mod tests {
             let payload = std::panic::catch_unwind(panic).unwrap_err();
             let failure = Failure::of_panic(&*payload);
             assert_eq!(failure.kind, FailureKind::Panic);
-            failure.message()
+            failure.message
         };
         assert_eq!(of(|| std::panic::panic_any("literal")), "literal");
         assert_eq!(

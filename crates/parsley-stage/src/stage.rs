@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parsley_core::Delivery;
 
+use crate::Outcome;
 use crate::build_error::{BuildError, Named, Part, check_name};
 use crate::codec::{Codec, DecodeError};
 use crate::failure::{Failure, FailureKind};
@@ -13,7 +14,6 @@ use crate::message::Message;
 use crate::outbox::Outbox;
 use crate::rounds::SendOrder;
 use crate::topic::{DeclaredTopic, Topic};
-use crate::{BoxError, Outcome};
 
 /// Where a stage begins to read an input on its first start, when neither its group nor its state has a position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -261,10 +261,7 @@ impl StageBuilder<Stateless> {
         let codecs = topic.clone();
         let logic = move |delivery: &mut Delivery, _: Option<&Bytes>, out: &mut Outbox| {
             let message = decode(&codecs, delivery)?;
-            logic(message, out).map_err(|error| Failure {
-                kind: FailureKind::Logic,
-                error,
-            })?;
+            logic(message, out).map_err(|error| Failure::new(FailureKind::Logic, error))?;
             Ok(None)
         };
         self.input(topic.declared(), Box::new(logic))
@@ -298,13 +295,11 @@ impl<K: 'static, S: Default + 'static> StageBuilder<Stateful<K, S>> {
                     .decode(before)
                     .map_err(|error| unreadable(FailureKind::State, "stored state", error))?,
             };
-            logic(&mut state, message, out).map_err(|error| Failure {
-                kind: FailureKind::Logic,
-                error,
-            })?;
+            logic(&mut state, message, out)
+                .map_err(|error| Failure::new(FailureKind::Logic, error))?;
             states.encode(&state).map_err(|error| Failure {
                 kind: FailureKind::State,
-                error: BoxError::from(format!("the state does not encode: {error}")),
+                message: format!("the state does not encode: {error}"),
             })
         };
         self.input(topic.declared(), Box::new(logic))
@@ -356,7 +351,7 @@ fn decode<K, V>(topic: &Topic<K, V>, delivery: &mut Delivery) -> Result<Message<
 fn unreadable(kind: FailureKind, what: &str, error: DecodeError) -> Failure {
     Failure {
         kind,
-        error: BoxError::from(format!("the {what} does not decode: {error}")),
+        message: format!("the {what} does not decode: {error}"),
     }
 }
 

@@ -193,6 +193,7 @@ impl Task {
     }
 
     /// The sends that are to be handed to the log now, in this order.
+    #[must_use = "the step cannot go on without these in the log"]
     pub fn take_sends(&mut self) -> Vec<RawSend> {
         std::mem::take(&mut self.ready)
     }
@@ -454,7 +455,7 @@ impl Task {
             .map_err(|error| self.unsendable(delivery, error))?;
         let after = run
             .unwrap_or_else(|payload| Err(Failure::of_panic(&*payload)))
-            .map_err(|failure| self.application_error(delivery, &failure))?;
+            .map_err(|failure| self.application_error(delivery, failure))?;
         if let Some(state_key) = state_key {
             self.fold.replace(&state_key, before.as_ref(), after)?;
         }
@@ -500,25 +501,22 @@ impl Task {
             SendError::UndeclaredSink { .. } => RefusalCode::UndeclaredSink,
             SendError::ReservedHeader { .. } => RefusalCode::ReservedHeader,
             SendError::Key { .. } | SendError::Value { .. } => {
-                let failure = Failure {
-                    kind: FailureKind::Encode,
-                    error: BoxError::from(error),
-                };
-                return self.application_error(delivery, &failure);
+                let failure = Failure::new(FailureKind::Encode, BoxError::from(error));
+                return self.application_error(delivery, failure);
             }
         };
         let found = format!("logic of stage {}: {error}", self.stage.name());
         TaskError::Refused(Refusal::at(code, delivery.channel, delivery.offset, found))
     }
 
-    fn application_error(&self, delivery: &Delivery, failure: &Failure) -> TaskError {
+    fn application_error(&self, delivery: &Delivery, failure: Failure) -> TaskError {
         TaskError::Application(Box::new(ApplicationError {
             stage: self.stage.name().into(),
             topic: Arc::clone(&self.input(delivery.channel).topic.name),
             channel: delivery.channel,
             offset: delivery.offset,
             kind: failure.kind,
-            message: failure.message(),
+            message: failure.message,
         }))
     }
 }

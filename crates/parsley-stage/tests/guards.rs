@@ -334,6 +334,55 @@ fn a_panic_of_a_codec_is_an_application_failure() {
     );
 }
 
+/// Errors of the application were once read outside of what catches its panics: one whose text panics ended the task for good.
+#[test]
+fn a_panic_of_an_errors_text_is_an_application_failure() {
+    #[derive(Debug)]
+    struct Unspeakable;
+    impl std::fmt::Display for Unspeakable {
+        fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            panic_any("no words")
+        }
+    }
+    impl std::error::Error for Unspeakable {}
+
+    let of_logic = stage(|message, _| match &*message.value {
+        "second" => Err(Unspeakable.into()),
+        _ => Ok(()),
+    });
+    assert_eq!(
+        application_failure_of(&of_logic),
+        (FailureKind::Panic, "no words".into())
+    );
+
+    let out = Topic::new(
+        "out",
+        codec::string(),
+        codec::from_fns(
+            |text: &String| match &**text {
+                "second" => Err(Unspeakable.into()),
+                _ => Ok(text.clone().into_bytes()),
+            },
+            |bytes| Ok(String::from_utf8(bytes.to_vec())?),
+        ),
+    );
+    let of_codec = Stage::stateless("s")
+        .on(&text("in"), {
+            let out = out.clone();
+            move |message, outbox| {
+                let _ignored = outbox.send(&out, &message.key, &message.value);
+                Ok(())
+            }
+        })
+        .sink(&out)
+        .build()
+        .unwrap();
+    assert_eq!(
+        application_failure_of(&of_codec),
+        (FailureKind::Panic, "no words".into())
+    );
+}
+
 #[test]
 fn a_value_that_does_not_decode_is_an_application_failure() {
     let input = Topic::new(
@@ -586,7 +635,7 @@ fn calls_out_of_turn_stop_the_task() {
     assert_eq!(out_of_turn(error), "process_next while the step is fenced");
 
     let mut host = opened();
-    host.task().take_sends();
+    let _handed_over = host.task().take_sends();
     host.task().fence(&[]).unwrap();
     let error = host.task().finish_step(&[]).unwrap_err();
     assert_eq!(
@@ -603,7 +652,7 @@ fn calls_out_of_turn_stop_the_task() {
     );
 
     let mut host = opened();
-    host.task().take_sends();
+    let _handed_over = host.task().take_sends();
     host.task().fence(&[]).unwrap();
     assert_eq!(host.task().take_sends().len(), 1);
     let _dropped = host.task().finish_step(&[]).unwrap();

@@ -477,9 +477,9 @@ fn records_fed_while_a_step_is_being_committed_belong_to_the_next() {
     host.feed(&log, &["x"]).unwrap();
     let task = host.task();
     assert_eq!(task.process_next().unwrap().unwrap().offset, 0);
-    task.take_sends();
+    let _handed_over = task.take_sends();
     task.fence(&[]).unwrap();
-    task.take_sends();
+    let _handed_over = task.take_sends();
     let step = task.finish_step(&[]).unwrap();
     let second = text("x").record(x, 1, &"k".into(), &"second".into());
     task.receive(second.unwrap()).unwrap();
@@ -487,8 +487,8 @@ fn records_fed_while_a_step_is_being_committed_belong_to_the_next() {
     assert_eq!(step.positions, [(x, 1)]);
     task.step_committed();
     assert_eq!(task.process_next().unwrap().unwrap().offset, 1);
-    task.take_sends();
+    let _handed_over = task.take_sends();
     task.fence(&[]).unwrap();
-    task.take_sends();
+    let _handed_over = task.take_sends();
     assert_eq!(task.finish_step(&[]).unwrap().positions, [(x, 3)]);
 }

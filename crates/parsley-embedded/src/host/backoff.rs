@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 /// The wait after a failure doubles from `first` to at most `longest`. Stopping an application interrupts it.
+///
+/// What a failed step had handed over stays in the log as an aborted run, offsets without payload, until retention removes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The wait after the first failure. Default 100 ms.
@@ -21,7 +23,9 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// No waiting at all, for tests.
+    /// No waiting at all, for tests. Each failed attempt leaves an aborted run on the sinks that it wrote to, and without a wait those of
+    /// logic that fails for good come as fast as it runs: they stay in the log until retention
+    /// ([`TopicConfig::offsets_max`](crate::TopicConfig::offsets_max)) removes them.
     pub const NONE: Self = Self {
         first: Duration::ZERO,
         longest: Duration::ZERO,

@@ -14,6 +14,16 @@ pub enum HostError {
         /// The setting.
         setting: &'static str,
     },
+    /// A setting is larger than what can be.
+    #[error("{setting} is {found}, and can be {max} at most")]
+    TooLarge {
+        /// The setting.
+        setting: &'static str,
+        /// The number set.
+        found: usize,
+        /// The largest number possible.
+        max: usize,
+    },
 }
 
 /// An application cannot be started.

@@ -26,14 +26,16 @@ pub struct DeliveryEvent {
     pub key: Option<Bytes>,
     /// The record's clock, canonically encoded: the empty clock if it came without one.
     pub clock: Bytes,
-    /// Whether it had to wait for another record.
+    /// Whether it outlived the drain, or the full step, that followed its receipt. A record that a full step did not reach counts as held,
+    /// though it waited for no other.
     pub was_held: bool,
     /// Which one of the records received by this task in this execution it was, from 0: the order of arrival. `None` for a record that
     /// an earlier execution received.
     pub arrival: Option<u64>,
 }
 
-/// A record that was received and could not be delivered at once. Reported after the commit of the step that received it.
+/// A record that was received and could not be delivered at once. Reported after the commit of the step that ends the drain
+/// that followed its receipt: the step that received it, or, if that was full, a later one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HoldEvent {

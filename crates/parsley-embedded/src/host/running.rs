@@ -11,6 +11,9 @@ use super::status::{Status, TaskState, TaskStatus, Waited};
 use crate::log::{Log, State};
 
 /// An application whose tasks run, each on a thread of its own. Dropping it stops it.
+///
+/// Observers and logic run on those threads: [`HostBuilder`](crate::HostBuilder#observers-and-logic) says what they must not call.
+#[must_use = "dropping it stops the application"]
 pub struct Running {
     pub(crate) log: Log,
     pub(crate) board: Arc<Board>,
@@ -20,7 +23,8 @@ pub struct Running {
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// How often in a row a step fails before a wait for idleness gives up: some three seconds of the default backoff.
+/// How often in a row a step fails before a wait for idleness gives up (decision E9): four waits in between, which are 1.5 s of the default
+/// backoff. A task that fails already when the wait begins has that many attempts from then on.
 const FAILING_ATTEMPTS: u32 = 5;
 
 impl fmt::Debug for Running {
@@ -106,8 +110,8 @@ impl Running {
     /// Waits until every task has read and delivered all it can, with the log as it is then. What is held after that waits for records
     /// that nobody has written.
     ///
-    /// Returns early when a guard stops a task, when one has failed for good, and when a task fails five times in a row while no other
-    /// has anything to do: `wait_until_idle().reached()?` turns all of these into errors.
+    /// Returns early when a guard stops a task, when one has failed for good, and when a task fails five times in a row, counted from the
+    /// wait's begin, while no other has anything to do: `wait_until_idle().reached()?` turns all of these into errors.
     pub fn wait_until_idle(&self) -> Waited {
         let mut state = self.log.lock();
         // What had failed before is not held against a task: it may have been mended.

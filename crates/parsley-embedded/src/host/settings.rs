@@ -11,7 +11,7 @@ use super::Host;
 use super::backoff::Backoff;
 use super::error::HostError;
 use super::events::{DeliveryEvent, HoldEvent};
-use crate::log::{Log, LogConfig};
+use crate::log::{Log, LogConfig, RECORD_BYTES_MAX};
 use crate::time::TimeSource;
 
 type Observer<E> = Arc<dyn Fn(&E) + Send + Sync>;
@@ -33,6 +33,20 @@ pub(crate) struct Settings {
 }
 
 /// Configures a host: [`Host::builder`] begins, [`HostBuilder::build`] ends.
+///
+/// # Observers and logic
+///
+/// Both run on a task's thread. What waits for tasks must not be called from there about the application that the task belongs to, or the
+/// task waits for itself: [`Running::stop`], and dropping the last [`Running`], which stops; [`Running::check_now`];
+/// [`Running::explain_holds`]; [`Running::wait`]; [`Running::wait_until_idle`]. [`Running::status`] and the [`Log`] may be used.
+///
+/// [`Running`]: crate::Running
+/// [`Running::stop`]: crate::Running::stop
+/// [`Running::check_now`]: crate::Running::check_now
+/// [`Running::explain_holds`]: crate::Running::explain_holds
+/// [`Running::wait`]: crate::Running::wait
+/// [`Running::wait_until_idle`]: crate::Running::wait_until_idle
+/// [`Running::status`]: crate::Running::status
 ///
 /// ```
 /// use parsley_embedded::{Backoff, Host, Ids, LogConfig};
@@ -159,7 +173,7 @@ impl HostBuilder {
     }
 
     /// Sets an observer of deliveries. It is called on the task's thread after the step's commit, in the order of delivery, and the task
-    /// waits for it. It must not stop the application.
+    /// waits for it: [what waits for tasks](HostBuilder#observers-and-logic) must not be called from it.
     pub fn on_delivery(
         mut self,
         observer: impl Fn(&DeliveryEvent) + Send + Sync + 'static,
@@ -169,7 +183,8 @@ impl HostBuilder {
     }
 
     /// Sets an observer of records that cannot be delivered when they are received. It is called on the task's thread after the commit
-    /// of the step that received them, behind its deliveries, and the task waits for it. It must not stop the application.
+    /// of the step that received them, and of those that go on with its drain, behind their deliveries. The task waits for it:
+    /// [what waits for tasks](HostBuilder#observers-and-logic) must not be called from it.
     pub fn on_hold(mut self, observer: impl Fn(&HoldEvent) + Send + Sync + 'static) -> Self {
         self.settings.on_hold = Some(Arc::new(observer));
         self
@@ -179,7 +194,7 @@ impl HostBuilder {
     ///
     /// # Errors
     ///
-    /// When a number is 0 that has to be at least 1.
+    /// When a number is 0 that has to be at least 1, or the log is to take records larger than [`RECORD_BYTES_MAX`].
     pub fn build(self) -> Result<Host, HostError> {
         let Self {
             config,
@@ -197,6 +212,13 @@ impl HostBuilder {
         ];
         if let Some((setting, _)) = at_least_1.into_iter().find(|(_, is_zero)| *is_zero) {
             return Err(HostError::Zero { setting });
+        }
+        if config.record_bytes_max > RECORD_BYTES_MAX {
+            return Err(HostError::TooLarge {
+                setting: "record_bytes_max",
+                found: config.record_bytes_max,
+                max: RECORD_BYTES_MAX,
+            });
         }
         Ok(Host {
             log: log.unwrap_or_else(|| Log::new(config)),

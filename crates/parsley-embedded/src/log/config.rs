@@ -5,6 +5,9 @@ use crate::time::TimeSource;
 /// The largest number of partitions of a topic.
 pub const PARTITIONS_MAX: i32 = 100_000;
 
+/// The largest record that a log can be set to take, in bytes: lengths are kept as 32-bit integers, on a broker as well.
+pub const RECORD_BYTES_MAX: usize = i32::MAX as usize;
+
 /// Where the identities of topics come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -24,7 +27,8 @@ pub struct LogConfig {
     pub ids: Ids,
     /// Where the timestamps of records come from that name none.
     pub time: TimeSource,
-    /// The largest record taken, in bytes of key, value and headers. 64 MiB by default.
+    /// The largest record taken, in bytes of key, value and headers; at most [`RECORD_BYTES_MAX`], which a greater number comes to.
+    /// 64 MiB by default.
     pub record_bytes_max: usize,
 }
 
@@ -53,11 +57,16 @@ impl LogConfig {
         self
     }
 
-    /// Sets the largest record taken, in bytes.
+    /// Sets the largest record taken, in bytes. A host is not built with more than [`RECORD_BYTES_MAX`].
     #[must_use]
     pub fn record_bytes_max(mut self, record_bytes_max: usize) -> Self {
         self.record_bytes_max = record_bytes_max;
         self
+    }
+
+    /// The largest record taken, whatever the setting says.
+    pub(crate) fn largest_record(&self) -> usize {
+        self.record_bytes_max.min(RECORD_BYTES_MAX)
     }
 }
 
@@ -86,5 +95,19 @@ impl TopicConfig {
     pub const fn offsets_max(mut self, offsets_max: u64) -> Self {
         self.offsets_max = Some(offsets_max);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A length beyond an `i32` was once possible, and kept as the largest that is none.
+    #[test]
+    fn no_setting_takes_records_whose_length_cannot_be_kept() {
+        let largest = |set| LogConfig::default().record_bytes_max(set).largest_record();
+        assert_eq!(largest(usize::MAX), 2_147_483_647);
+        assert_eq!(largest(RECORD_BYTES_MAX), RECORD_BYTES_MAX);
+        assert_eq!(largest(10), 10);
     }
 }

@@ -18,7 +18,7 @@ mod storage;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Ids, LogConfig, PARTITIONS_MAX, TopicConfig};
+pub use config::{Ids, LogConfig, PARTITIONS_MAX, RECORD_BYTES_MAX, TopicConfig};
 pub use consumer::Consumer;
 pub use error::{ReadError, SendError, TopicError};
 pub(crate) use partition::{Fetched, OutOfRange};
@@ -333,7 +333,6 @@ impl Log {
         record: NewRecord,
         transaction: Option<TransactionId>,
     ) -> Result<Appended, SendError> {
-        let mut state = self.lock();
         let NewRecord {
             topic,
             partition,
@@ -342,6 +341,9 @@ impl Log {
             value,
             headers,
         } = record;
+        // Before the lock is taken: the clock may be the application's own, and look at the log.
+        let timestamp_ms = timestamp_ms.unwrap_or_else(|| self.shared.config.time.now_ms());
+        let mut state = self.lock();
         let Some((id, partitions)) = state.storage.topic_id(&topic).and_then(|id| {
             let partitions = state.storage.topic(id)?.partition_count();
             Some((id, partitions))
@@ -358,7 +360,6 @@ impl Log {
             });
         }
         let channel = id.partition(partition);
-        let timestamp_ms = timestamp_ms.unwrap_or_else(|| self.shared.config.time.now_ms());
         let record = Record {
             channel,
             offset: 0,
@@ -392,7 +393,7 @@ impl Log {
         let bytes = field_bytes(&record.key)
             + field_bytes(&record.value)
             + record.headers.iter().map(header_bytes).sum::<usize>();
-        let bytes_max = self.shared.config.record_bytes_max;
+        let bytes_max = self.shared.config.largest_record();
         if bytes > bytes_max {
             return Err(SendError::TooLarge {
                 topic: topic.to_owned(),

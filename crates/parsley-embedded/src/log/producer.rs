@@ -16,6 +16,7 @@ use super::{Log, SendError};
 /// let record = NewRecord::to("orders").key("alice").value("3 apples").header("source", "shop");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "a record is appended once it is sent"]
 pub struct NewRecord {
     pub(crate) topic: String,
     pub(crate) partition: Option<i32>,
@@ -39,42 +40,36 @@ impl NewRecord {
     }
 
     /// Sets the key. It chooses the partition, unless one is named.
-    #[must_use]
     pub fn key(mut self, key: impl Into<Bytes>) -> Self {
         self.key = Some(key.into());
         self
     }
 
     /// Sets the value.
-    #[must_use]
     pub fn value(mut self, value: impl Into<Bytes>) -> Self {
         self.value = Some(value.into());
         self
     }
 
     /// Adds a header. Names may repeat.
-    #[must_use]
     pub fn header(mut self, name: impl Into<Bytes>, value: impl Into<Bytes>) -> Self {
         self.headers.push(Header::new(name, value));
         self
     }
 
     /// Adds headers as they are.
-    #[must_use]
     pub fn headers(mut self, headers: impl IntoIterator<Item = Header>) -> Self {
         self.headers.extend(headers);
         self
     }
 
     /// Names the partition, instead of having the key choose it.
-    #[must_use]
     pub fn partition(mut self, partition: i32) -> Self {
         self.partition = Some(partition);
         self
     }
 
     /// Sets the timestamp, in milliseconds since the Unix epoch, instead of the log's own clock.
-    #[must_use]
     pub fn timestamp_ms(mut self, timestamp_ms: i64) -> Self {
         self.timestamp_ms = Some(timestamp_ms);
         self

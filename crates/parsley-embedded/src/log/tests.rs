@@ -1,5 +1,5 @@
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parsley_core::{Changes, StateStore};
@@ -408,6 +408,31 @@ fn a_timestamp_is_the_records_own_or_the_logs() {
         .map(|record| record.timestamp_ms)
         .collect();
     assert_eq!(times, [5, 6, -3]);
+}
+
+/// The clock was once asked with the log's lock held: one that looked at the log waited for itself.
+#[test]
+fn the_clock_is_asked_while_nobody_holds_the_log() {
+    let asked: Arc<OnceLock<Log>> = Arc::default();
+    let time = TimeSource::from_fn({
+        let asked = Arc::clone(&asked);
+        move || {
+            let log = asked
+                .get()
+                .expect("the log is there before it is written to");
+            i64::from(log.shared.state.try_lock().is_ok())
+        }
+    });
+    let log = Log::new(LogConfig::default().time(time));
+    log.create_topic("t", 1).unwrap();
+    asked.set(log.clone()).unwrap();
+    log.producer().send(to("t", "plain")).unwrap();
+    let mut transaction = log.producer().begin();
+    transaction.send(to("t", "in a transaction")).unwrap();
+    transaction.commit();
+    let records = log.consumer("t").unwrap().read_to_end().unwrap();
+    let free: Vec<_> = records.iter().map(|record| record.timestamp_ms).collect();
+    assert_eq!(free, [1, 1]);
 }
 
 #[test]

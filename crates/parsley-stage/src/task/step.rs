@@ -40,7 +40,8 @@ pub struct Processed {
     pub timestamp_ms: i64,
     /// The record's clock, canonically encoded; the empty clock where the record had none.
     pub clock: Bytes,
-    /// Whether it had to wait for another record.
+    /// Whether it outlived the drain, or the full step, that followed its receipt. A record that a full step did not reach counts as held,
+    /// though it waited for no other.
     pub was_held: bool,
     /// How many records the logic emitted for it.
     pub sends: usize,
