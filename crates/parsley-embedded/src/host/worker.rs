@@ -193,7 +193,7 @@ impl Worker {
             if board.is_stopping() {
                 return false;
             }
-            // The state that failed is reported as it was; the checks are part of every opening.
+            // The state that failed is reported as it was; every execution begins with the checks.
             let asked = board.with(*index, |cell| {
                 let asked = cell.holds.is_open() || cell.checks.is_open();
                 cell.holds.answer();
