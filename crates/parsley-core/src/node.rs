@@ -96,7 +96,7 @@ pub struct Delivery {
     pub sender: Option<(SenderId, i64)>,
     /// Its clock's bytes, entries in order; the empty clock when it carried none.
     pub clock: Bytes,
-    /// Whether it was still held after the drain that followed its receipt.
+    /// Whether it outlived the drain that followed its receipt, or the step, where that ended within the drain.
     pub was_held: bool,
 }
 
