@@ -51,8 +51,6 @@ pub(crate) struct Input {
     pub touched: bool,
     /// The position last given to the host to commit.
     pub committed_position: Option<Offset>,
-    /// Whether the stored queue had its head and tail index.
-    pub has_queue_meta: bool,
 }
 
 impl Input {
@@ -75,7 +73,6 @@ impl Input {
             changed_senders: BTreeSet::new(),
             touched: false,
             committed_position: None,
-            has_queue_meta: false,
         }
     }
 

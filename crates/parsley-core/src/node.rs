@@ -177,7 +177,8 @@ pub struct Node {
     /// The longest clock received or stamped, in bytes.
     pub(crate) widest_clock_bytes: usize,
     pub(crate) execution: Execution,
-    pub(crate) marks: std::cell::Cell<u64>,
+    /// How many marks were taken.
+    pub(crate) marks: u64,
     pub(crate) stamp: Clock,
     ended: Option<Ended>,
 }
@@ -206,7 +207,7 @@ impl Node {
             gone,
             widest_clock_bytes: 0,
             execution: Execution::default(),
-            marks: std::cell::Cell::new(0),
+            marks: 0,
             stamp: Clock::new(),
             ended: None,
         };
@@ -403,10 +404,10 @@ impl Node {
         store: &(impl StateStore + ?Sized),
     ) -> Result<Option<Delivery>, NodeError> {
         let taken = match self.inputs[index].queue.pop(store) {
-            Ok(taken) => taken,
+            Ok(Some(taken)) => taken,
+            Ok(None) => unreachable!("the head was there to be decided"),
             Err(error) => return self.end(error),
         };
-        let Some(taken) = taken else { return Ok(None) };
         let (record, was_held) = (taken.record, taken.was_held);
         if let Some(clock) = ClockRef::of_checked(&record.clock) {
             let input = &mut self.inputs[index];

@@ -81,6 +81,8 @@ struct Restored {
     inputs: BTreeMap<Channel, Input>,
     carried: Clock,
     send_sequences: BTreeMap<Channel, i64>,
+    /// The channels whose queue has its head and tail index.
+    queue_metas: BTreeSet<Channel>,
 }
 
 impl Restored {
@@ -95,6 +97,7 @@ impl Restored {
             inputs,
             carried: Clock::new(),
             send_sequences: BTreeMap::new(),
+            queue_metas: BTreeSet::new(),
         };
         let mut corrupt = None;
         store.scan(
@@ -113,7 +116,7 @@ impl Restored {
         }
         for (&channel, input) in &mut restored.inputs {
             input
-                .finish_restore()
+                .finish_restore(restored.queue_metas.contains(&channel))
                 .map_err(|(key, why)| corrupt_key(&key.to_bytes(), format!("{channel}: {why}")))?;
         }
         Ok(restored)
@@ -147,7 +150,7 @@ impl Restored {
                 let (head, tail) = layout::pair_from_bytes(value).map_err(text)?;
                 let input = self.input(channel)?;
                 input.queue.restore_meta(head, tail)?;
-                input.has_queue_meta = true;
+                self.queue_metas.insert(channel);
             }
             StateKey::DeliveredSequence(channel, sender) => {
                 let (sequence, offset) = layout::pair_from_bytes(value).map_err(text)?;
@@ -168,9 +171,9 @@ impl Restored {
 
 impl Input {
     /// Derives from the stored values what is not stored, and checks them against each other.
-    fn finish_restore(&mut self) -> Result<(), (StateKey, &'static str)> {
+    fn finish_restore(&mut self, has_queue_meta: bool) -> Result<(), (StateKey, &'static str)> {
         if let Some(head) = self.queue.head() {
-            if !self.has_queue_meta {
+            if !has_queue_meta {
                 return Err((
                     StateKey::QueueMeta(self.channel),
                     "held entries without their head and tail index",
@@ -191,8 +194,8 @@ impl Input {
         Ok(())
     }
 
-    /// The keys of this channel in the store.
-    fn keys(&self, store: &(impl StateStore + ?Sized)) -> Result<Vec<Vec<u8>>, NodeError> {
+    /// The keys of this channel in the store, while it holds nothing.
+    fn keys(&self) -> Vec<Vec<u8>> {
         let mut keys = vec![
             StateKey::Frontier(self.channel).to_bytes(),
             StateKey::Advertised(self.channel).to_bytes(),
@@ -203,12 +206,7 @@ impl Input {
                 .keys()
                 .map(|&sender| StateKey::DeliveredSequence(self.channel, sender).to_bytes()),
         );
-        let entries = StateKey::queue_entries(self.channel);
-        store.scan(&entries, &entries, &mut |key, _| {
-            keys.push(key.to_vec());
-            Visit::Continue(())
-        })?;
-        Ok(keys)
+        keys
     }
 }
 
@@ -237,7 +235,7 @@ impl Node {
             obsolete: Vec::new(),
             changed: Changed::default(),
         };
-        change.remove_inputs(&declared, &*store)?;
+        change.remove_inputs(&declared)?;
         let opened = change.add_inputs(&declared, config.limits.window_records)?;
         change.remove_sinks(&declared)?;
         let (obsolete, changed) = (change.obsolete, change.changed);
@@ -316,11 +314,7 @@ struct ScopeChange<'a> {
 
 impl ScopeChange<'_> {
     /// Inputs that are no longer declared: their frontier and advertised clock are carried on.
-    fn remove_inputs(
-        &mut self,
-        declared: &Scope,
-        store: &(impl StateStore + ?Sized),
-    ) -> Result<(), NodeError> {
+    fn remove_inputs(&mut self, declared: &Scope) -> Result<(), NodeError> {
         let is_removed = |channel: &Channel| declared.channels.binary_search(channel).is_err();
         let removed: Vec<Channel> = self
             .restored
@@ -346,7 +340,7 @@ impl ScopeChange<'_> {
                 )
                 .into());
             }
-            self.obsolete.extend(input.keys(store)?);
+            self.obsolete.extend(input.keys());
             let vouched = |claim: &crate::clock::SequenceClaim| {
                 let known = input.delivered_sequences.get(&claim.sender)?;
                 (claim.channel == channel && claim.sequence <= known.sequence)

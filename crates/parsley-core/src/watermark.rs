@@ -96,7 +96,7 @@ impl Evidence {
 impl Node {
     /// Takes the mark that the next high watermarks speak for. Take it at a step boundary, ask the broker after it, and hand the answer in
     /// whenever it comes.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&mut self) -> Mark {
         let mut known: BTreeMap<(Channel, SenderId), i64> = BTreeMap::new();
         let mut note = |channel, sender, sequence| {
             let highest = known.entry((channel, sender)).or_insert(sequence);
@@ -108,11 +108,10 @@ impl Node {
         for input in &self.inputs {
             input.queue.visit_claims(&mut note);
         }
-        let ordinal = self.marks.get() + 1;
-        self.marks.set(ordinal);
+        self.marks += 1;
         Mark {
             execution: self.execution.clone(),
-            ordinal,
+            ordinal: self.marks,
             fed: self.inputs.iter().map(|input| input.fed_up_to).collect(),
             known,
             acknowledged: self.own.acknowledged(),

@@ -141,6 +141,26 @@ pub enum NameFault {
     Directory,
 }
 
+impl NameFault {
+    /// What Kafka would find wrong with a topic's name; `None` when it would take it.
+    pub fn of_topic(name: &str) -> Option<Self> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if name.is_empty() {
+            return Some(Self::Empty);
+        }
+        if let Some(found) = name.chars().find(|&c| !allowed(c)) {
+            return Some(Self::Character { found });
+        }
+        if name.len() > MAX_NAME_LENGTH {
+            return Some(Self::TooLong {
+                found: name.len(),
+                max: MAX_NAME_LENGTH,
+            });
+        }
+        matches!(name, "." | "..").then_some(Self::Directory)
+    }
+}
+
 /// Keys or values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -164,32 +184,14 @@ const MAX_NAME_LENGTH: usize = 249;
 
 /// Checks a name against Kafka's rules for topics.
 pub(crate) fn check_name(what: Named, name: &str) -> Result<(), BuildError> {
-    let fault = |fault| {
-        Err(BuildError::Name {
+    match NameFault::of_topic(name) {
+        None => Ok(()),
+        Some(fault) => Err(BuildError::Name {
             what,
             name: name.to_owned(),
             fault,
-        })
-    };
-    if name.is_empty() {
-        return fault(NameFault::Empty);
+        }),
     }
-    if let Some(found) = name
-        .chars()
-        .find(|&c| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')))
-    {
-        return fault(NameFault::Character { found });
-    }
-    if name.len() > MAX_NAME_LENGTH {
-        return fault(NameFault::TooLong {
-            found: name.len(),
-            max: MAX_NAME_LENGTH,
-        });
-    }
-    if matches!(name, "." | "..") {
-        return fault(NameFault::Directory);
-    }
-    Ok(())
 }
 
 #[cfg(test)]

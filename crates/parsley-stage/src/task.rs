@@ -290,7 +290,7 @@ impl Task {
     }
 
     /// What watermarks asked for from now on speak for. To be taken between steps.
-    pub fn mark(&self) -> Mark {
+    pub fn mark(&mut self) -> Mark {
         self.node.mark()
     }
 

@@ -86,6 +86,10 @@ impl Subject {
         self.budget
     }
 
+    fn node_mut(&mut self) -> &mut Node {
+        self.node.as_mut().expect("a node runs")
+    }
+
     fn node(&self) -> &Node {
         self.node.as_ref().expect("an execution runs")
     }
@@ -246,13 +250,16 @@ impl Subject {
     }
 
     pub fn mark(&mut self) {
-        let mark = self.node().mark();
+        let mark = self.node_mut().mark();
         self.marks.push(mark);
     }
 
     /// As of the mark so numbered, or as of now.
     pub fn watermarks(&mut self, mark: Option<usize>, watermarks: &BTreeMap<model::Channel, i64>) {
-        let mark = mark.map_or_else(|| self.node().mark(), |number| self.marks[number].clone());
+        let mark = match mark {
+            Some(number) => self.marks[number].clone(),
+            None => self.node_mut().mark(),
+        };
         let watermarks = channels(watermarks);
         self.run(|node, _| node.watermarks(&mark, &watermarks))
             .expect("a watermark refuses nothing");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parsley_core::NodeLimits;
+use parsley_stage::TaskConfig;
 
 use super::Host;
 use super::backoff::Backoff;
@@ -73,8 +74,8 @@ impl Default for HostBuilder {
             truncation_delay: Duration::from_secs(3600),
             time: TimeSource::system(),
             node: NodeLimits::default(),
-            max_rounds: 8,
-            max_step_deliveries: 1000,
+            max_rounds: TaskConfig::MAX_ROUNDS,
+            max_step_deliveries: TaskConfig::MAX_STEP_DELIVERIES,
             fetch_records_max: 500,
             delays: BTreeMap::new(),
             on_delivery: None,

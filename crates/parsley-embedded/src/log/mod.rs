@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use parsley_core::{Channel, Header, Id, MemoryStore, Offset, Record, TopicId};
+use parsley_stage::NameFault;
 use uuid::Uuid;
 
 mod config;
@@ -127,7 +128,7 @@ impl Log {
         config: TopicConfig,
     ) -> Result<TopicId, TopicError> {
         let topic = || name.to_owned();
-        if !is_topic_name(name) {
+        if NameFault::of_topic(name).is_some() {
             return Err(TopicError::Name {
                 topic: name.chars().take(64).collect(),
             });
@@ -505,10 +506,4 @@ impl State {
         self.transactions += 1;
         TransactionId(self.transactions)
     }
-}
-
-/// Whether Kafka would take this as a topic's name.
-fn is_topic_name(name: &str) -> bool {
-    let character = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    (1..=249).contains(&name.len()) && name.chars().all(character) && name != "." && name != ".."
 }

@@ -40,6 +40,11 @@ pub struct TaskConfig {
 }
 
 impl TaskConfig {
+    /// The default of [`TaskConfig::max_rounds`].
+    pub const MAX_ROUNDS: usize = 8;
+    /// The default of [`TaskConfig::max_step_deliveries`].
+    pub const MAX_STEP_DELIVERIES: usize = 1000;
+
     /// A configuration with default limits.
     pub fn new(
         application: impl Into<String>,
@@ -51,8 +56,8 @@ impl TaskConfig {
             partition,
             topics,
             node: NodeLimits::default(),
-            max_rounds: 8,
-            max_step_deliveries: 1000,
+            max_rounds: Self::MAX_ROUNDS,
+            max_step_deliveries: Self::MAX_STEP_DELIVERIES,
         }
     }
 }
