@@ -1,0 +1,3 @@
+//! Placeholder module text.
+
+#![forbid(unsafe_code)]

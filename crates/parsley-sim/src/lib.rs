@@ -1,0 +1,5 @@
+//! A deterministic simulator of causal delivery, and the kit that other hosts are verified with.
+
+#![forbid(unsafe_code)]
+
+pub mod trace;

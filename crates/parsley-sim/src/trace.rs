@@ -1,0 +1,179 @@
+//! What happened in a run, as data: for reading, for comparing two runs byte by byte, and for diagrams.
+
+use std::fmt;
+
+/// Everything that happened in one run, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The scenario's name.
+    pub scenario: String,
+    /// The run's seed.
+    pub seed: u64,
+    /// The actors by number: tasks as `<stage>/<partition>`, edge clients by their names.
+    pub actors: Vec<String>,
+    /// The channels by number, as `<topic>:<partition>`; a topic created again has `<topic>'<incarnation>:<partition>`.
+    pub channels: Vec<String>,
+    /// What happened, in order.
+    pub events: Vec<Event>,
+    /// The violation that ended the run, if one did.
+    pub violation: Option<Found>,
+}
+
+/// A record's place: the number of its channel in [`Trace::channels`], and its offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct At {
+    /// The channel's number.
+    pub channel: usize,
+    /// The offset.
+    pub offset: i64,
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The scheduler's step in which it happened, from 0. Steps never decrease along the events.
+    pub step: u64,
+    /// Whom it happened to, by number; `None` for the log itself (markers, retention, replication).
+    pub actor: Option<usize>,
+    /// What happened.
+    pub kind: Kind,
+}
+
+/// What can happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A task began an execution, with that many records held from earlier ones.
+    Started {
+        /// How many held records were restored.
+        restored: u64,
+    },
+    /// An execution ended without a commit. `mid_step`: a step was under way and was lost.
+    Crashed {
+        /// Whether a step was lost.
+        mid_step: bool,
+    },
+    /// A guard stopped the task.
+    Refused {
+        /// The guard's code.
+        code: String,
+        /// What it found.
+        found: String,
+    },
+    /// A record was appended to the log. Its transaction may still abort.
+    Sent {
+        /// Where.
+        at: At,
+        /// Its clock, as text: claims separated by a comma and a space, `orders:0<=3` or `orders:0/settle/0<=2` (sender and sequence).
+        clock: String,
+    },
+    /// What the actor had appended since its last commit was committed.
+    Committed,
+    /// What the actor had appended since its last commit was aborted.
+    Aborted,
+    /// A record was handed to the task.
+    Received {
+        /// Which.
+        at: At,
+    },
+    /// A record that had been fed before was dropped.
+    Dropped {
+        /// Which.
+        at: At,
+    },
+    /// The record at the head of a channel could not be delivered when a drain ended; told once, or again when the claim changes.
+    Held {
+        /// Which.
+        at: At,
+        /// The first claim that is not met, as text.
+        blocked_by: String,
+    },
+    /// A record was delivered to the task's logic, or was read by an edge client.
+    Delivered {
+        /// Which.
+        at: At,
+        /// Whether it had been held.
+        was_held: bool,
+    },
+    /// A position was reported: everything below it was fed or never comes.
+    Advanced {
+        /// The channel's number.
+        channel: usize,
+        /// The position.
+        next: i64,
+    },
+    /// Anything else worth reading: watermarks, checks, truncations, redeploys, retention, deletions, markers.
+    Note(String),
+}
+
+/// A violation, as a trace shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The rule that was violated, in a word or two.
+    pub rule: String,
+    /// What was found, in a sentence.
+    pub text: String,
+    /// At whom.
+    pub actor: Option<usize>,
+    /// The record that was delivered wrongly, or never.
+    pub record: Option<At>,
+    /// The record that it is at odds with.
+    pub other: Option<At>,
+    /// The real causal path from the earlier to the later of the two, both included.
+    pub path: Vec<At>,
+}
+
+impl Trace {
+    /// A record's place as text, `orders:0@5`.
+    pub fn place(&self, at: At) -> String {
+        format!("{}@{}", self.channel(at.channel), at.offset)
+    }
+
+    /// A channel's name.
+    pub fn channel(&self, channel: usize) -> &str {
+        self.channels.get(channel).map_or("?", String::as_str)
+    }
+
+    /// An actor's name.
+    pub fn actor(&self, actor: Option<usize>) -> &str {
+        match actor {
+            None => "log",
+            Some(actor) => self.actors.get(actor).map_or("?", String::as_str),
+        }
+    }
+}
+
+/// One line for each event.
+impl fmt::Display for Trace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "scenario {} seed {}", self.scenario, self.seed)?;
+        for event in &self.events {
+            write!(f, "{:>5}  {:<12} ", event.step, self.actor(event.actor))?;
+            match &event.kind {
+                Kind::Started { restored } => writeln!(f, "started, {restored} held restored"),
+                Kind::Crashed { mid_step: true } => writeln!(f, "crashed within a step"),
+                Kind::Crashed { mid_step: false } => writeln!(f, "crashed between steps"),
+                Kind::Refused { code, found } => writeln!(f, "refused {code}: {found}"),
+                Kind::Sent { at, clock } => writeln!(f, "sent {} [{clock}]", self.place(*at)),
+                Kind::Committed => writeln!(f, "committed"),
+                Kind::Aborted => writeln!(f, "aborted"),
+                Kind::Received { at } => writeln!(f, "received {}", self.place(*at)),
+                Kind::Dropped { at } => writeln!(f, "dropped {}", self.place(*at)),
+                Kind::Held { at, blocked_by } => {
+                    writeln!(f, "holds {} for {blocked_by}", self.place(*at))
+                }
+                Kind::Delivered { at, was_held } => {
+                    let held = if *was_held { ", which was held" } else { "" };
+                    writeln!(f, "delivered {}{held}", self.place(*at))
+                }
+                Kind::Advanced { channel, next } => {
+                    writeln!(f, "is past {}@{}", self.channel(*channel), next - 1)
+                }
+                Kind::Note(text) => writeln!(f, "{text}"),
+            }?;
+        }
+        if let Some(found) = &self.violation {
+            writeln!(f, "VIOLATION {}: {}", found.rule, found.text)?;
+        }
+        Ok(())
+    }
+}
