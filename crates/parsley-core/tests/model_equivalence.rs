@@ -4,10 +4,10 @@
 //! `PARSLEY_MODEL_SCRIPTS` sets how many scripts run (500 by default), `PARSLEY_MODEL_SEED` the first seed.
 
 mod equivalence;
-mod model;
 
 use equivalence::coverage::Coverage;
 use equivalence::{generate, lockstep, shrink};
+use parsley_model as model;
 
 fn from_environment(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {

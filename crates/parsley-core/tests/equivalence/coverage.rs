@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::equivalence::ops::Op;
-use crate::model::{MISSING_END, Model, OpenLine, Refused, layout, topic_of};
+use crate::model::{MISSING_END, Model, OpenLine, Refused, parse, topic_of};
 
 /// What must be reached at least, in scripts out of a thousand: about half of what is.
 const FLOORS: &[(&str, usize)] = &[
@@ -106,7 +106,7 @@ impl Reached {
 
     /// Looks at an initialisation: `before` is stopped, `after` has gone through it.
     pub fn opened(&mut self, before: &Model, after: &Model, line: &OpenLine) {
-        let state = layout::parse(before.store()).expect("the model's own bytes");
+        let state = parse(before.store()).expect("the model's own bytes");
         if state.held.values().any(|queue| !queue.is_empty()) {
             self.restarts_holding += 1;
             self.reach("a hold across a restart");

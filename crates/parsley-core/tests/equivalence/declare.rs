@@ -6,7 +6,7 @@ use crate::equivalence::edits;
 use crate::equivalence::generate::Generator;
 use crate::equivalence::ops::Op;
 use crate::equivalence::world::NODE;
-use crate::model::{Channel, OpenLine, Topic, layout, topic_of};
+use crate::model::{Channel, OpenLine, Topic, parse, topic_of};
 
 impl Generator {
     pub fn declare_first(&mut self) {
@@ -35,7 +35,7 @@ impl Generator {
 
     /// Channels that the committed store still holds records of.
     pub fn holding(&self) -> BTreeSet<Channel> {
-        let state = layout::parse(self.model.store()).expect("the model's own bytes");
+        let state = parse(self.model.store()).expect("the model's own bytes");
         state
             .held
             .into_iter()
@@ -86,7 +86,7 @@ impl Generator {
     }
 
     pub fn open_line(&mut self) -> OpenLine {
-        let state = layout::parse(self.model.store()).expect("the model's own bytes");
+        let state = parse(self.model.store()).expect("the model's own bytes");
         let recorded = state.scope.clone().unwrap_or_default();
         let mut line = OpenLine {
             name: NODE.to_owned(),

@@ -2,16 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Channel, Clock, Delivery, Execution, Fetched, Held, Hold, Record, Refused, Sender, Topic,
-    Truncation, Wait, topic_of,
-};
+use crate::clock::Clock;
+use crate::execution::Execution;
+use crate::facts::Truncation;
+use crate::hold::{Hold, Wait};
+use crate::id::{Channel, Sender, Topic, topic_of};
+use crate::record::{Delivery, Fetched, Held, Record};
+use crate::refused::Refused;
 
 impl Execution {
+    /// What is held of a channel, by position.
     pub fn held(&self, on: Channel) -> &[Held] {
         self.state.held.get(&on).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the channel's topic was found gone.
     pub fn is_gone(&self, on: Channel) -> bool {
         self.gone.contains(&topic_of(on))
     }
@@ -37,12 +42,12 @@ impl Execution {
     }
 
     /// Everything at or below `next - 1` was fed before or will never come.
-    pub fn start_at(&mut self, on: Channel, next: i64) {
+    pub(crate) fn start_at(&mut self, on: Channel, next: i64) {
         self.raise_fed(on, next - 1);
     }
 
     /// The checks stand in the order of decision D1.
-    pub fn receive(
+    pub(crate) fn receive(
         &mut self,
         on: Channel,
         fetched: &Fetched,
@@ -98,7 +103,7 @@ impl Execution {
     }
 
     /// Evidence that says nothing new moves nothing (decision D13), but it was reported: a feed below it is G4.
-    pub fn position(&mut self, on: Channel, next: i64) -> Result<(), Refused> {
+    pub(crate) fn position(&mut self, on: Channel, next: i64) -> Result<(), Refused> {
         if !self.inputs.contains(&on) {
             return Err(Refused::on("vc-unconsumed-channel", on));
         }
@@ -193,7 +198,7 @@ impl Execution {
     }
 
     /// The plain scan, one delivery at a time. The cursor is the channel of the delivery before, if this pass has had one.
-    pub fn deliver_next(&mut self) -> Option<Delivery> {
+    pub(crate) fn deliver_next(&mut self) -> Option<Delivery> {
         loop {
             let standing_at = self.cursor;
             let rest = self
@@ -254,7 +259,7 @@ impl Execution {
     }
 
     /// Decision D11: what is still held when a drain or a step ends takes the next indices of its channel.
-    pub fn give_indices(&mut self) {
+    pub(crate) fn give_indices(&mut self) {
         for (&on, queue) in &mut self.state.held {
             for held in queue.iter_mut().filter(|held| held.index.is_none()) {
                 let (_, tail) = self.state.indices.entry(on).or_insert((0, 0));
@@ -265,7 +270,7 @@ impl Execution {
     }
 
     /// Log starts first (G10), deletions second (G9); decision D6 names the coordinates.
-    pub fn check(
+    pub(crate) fn check(
         &mut self,
         log_starts: &BTreeMap<Channel, i64>,
         gone: &BTreeSet<Topic>,
@@ -304,7 +309,7 @@ impl Execution {
         Ok(())
     }
 
-    pub fn sweep(&mut self, truncation: &Truncation) {
+    pub(crate) fn sweep(&mut self, truncation: &Truncation) {
         self.swept.extend(&truncation.drop_gone);
         let state = &mut self.state;
         for clock in state.advertised.values_mut().chain([&mut state.carried]) {
@@ -321,7 +326,7 @@ impl Execution {
         }
     }
 
-    pub fn holds(&self) -> Vec<Hold> {
+    pub(crate) fn holds(&self) -> Vec<Hold> {
         let mut holds = Vec::new();
         for &on in &self.inputs {
             if let Some(head) = self.held(on).first() {

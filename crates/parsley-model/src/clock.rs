@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{Channel, Sender};
+use crate::id::{Channel, Sender};
 
 /// A clock as two maps. The maps' key order is the order of the wire format: every field signed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Clock {
+    /// Offset claims.
     pub offsets: BTreeMap<Channel, i64>,
+    /// Sequence claims.
     pub sequences: BTreeMap<(Channel, Sender), i64>,
 }
 
 impl Clock {
+    /// Whether it claims nothing.
     pub fn is_empty(&self) -> bool {
         self.offsets.is_empty() && self.sequences.is_empty()
     }
@@ -25,6 +28,7 @@ impl Clock {
         *claimed = (*claimed).max(offset);
     }
 
+    /// Claims every send of `sender` to `channel` up to `sequence`.
     pub fn claim_sequence(&mut self, channel: Channel, sender: Sender, sequence: i64) {
         let claimed = self.sequences.entry((channel, sender)).or_insert(sequence);
         *claimed = (*claimed).max(sequence);
@@ -40,6 +44,7 @@ impl Clock {
         }
     }
 
+    /// The bytes of the header.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![1];
         put_i32(&mut out, self.offsets.len() as i32);
@@ -99,39 +104,39 @@ fn not_negative_i32(value: i32) -> Option<i32> {
     (value >= 0).then_some(value)
 }
 
-pub fn put_i32(out: &mut Vec<u8>, value: i32) {
+pub(crate) fn put_i32(out: &mut Vec<u8>, value: i32) {
     out.extend(value.to_be_bytes());
 }
 
-pub fn put_i64(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_i64(out: &mut Vec<u8>, value: i64) {
     out.extend(value.to_be_bytes());
 }
 
 /// Reads big-endian fields off the front; `None` at the end of the bytes.
-pub struct Reader<'a>(pub &'a [u8]);
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (front, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(front)
     }
 
-    pub fn i32(&mut self) -> Option<i32> {
+    pub(crate) fn i32(&mut self) -> Option<i32> {
         Some(i32::from_be_bytes(self.bytes(4)?.try_into().ok()?))
     }
 
-    pub fn i64(&mut self) -> Option<i64> {
+    pub(crate) fn i64(&mut self) -> Option<i64> {
         Some(i64::from_be_bytes(self.bytes(8)?.try_into().ok()?))
     }
 
-    pub fn channel(&mut self) -> Option<Channel> {
+    pub(crate) fn channel(&mut self) -> Option<Channel> {
         let topic = (self.i64()?, self.i64()?);
         let partition = not_negative_i32(self.i32()?)?;
         Some((topic.0, topic.1, partition))
     }
 
-    pub fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.0.is_empty()
     }
 }

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Channel, Clock, Execution, MISSING_END, OpenLine, Opened, Refused, State, Topic, channel,
-    named, topic_of,
-};
+use crate::clock::Clock;
+use crate::execution::{Execution, State};
+use crate::facts::{OpenLine, Opened};
+use crate::id::{Channel, Topic, channel, named, topic_of};
+use crate::refused::{MISSING_END, Refused};
 
-pub fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Opened), Refused> {
+pub(crate) fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Opened), Refused> {
     let recorded = state.scope.clone();
     if recorded.is_none() && line.group_has_positions {
         return Err(Refused::bare("vc-state-lost"));

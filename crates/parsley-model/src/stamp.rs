@@ -2,7 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Channel, Clock, Execution, Mark, Refused, Sender, Stamp, channel, topic_of};
+use crate::clock::Clock;
+use crate::execution::Execution;
+use crate::facts::Mark;
+use crate::id::{Channel, Sender, channel, topic_of};
+use crate::record::Stamp;
+use crate::refused::Refused;
 
 impl Execution {
     fn of_declared_sink(&self, on: Channel) -> bool {
@@ -59,7 +64,7 @@ impl Execution {
         stamp
     }
 
-    pub fn send(&mut self, to: Channel, budget: usize) -> Result<Stamp, Refused> {
+    pub(crate) fn send(&mut self, to: Channel, budget: usize) -> Result<Stamp, Refused> {
         if !self.of_declared_sink(to) {
             return Err(Refused::on("vc-undeclared-sink", to));
         }
@@ -80,7 +85,7 @@ impl Execution {
     }
 
     /// Decision D10.
-    pub fn fence(&mut self, acks: &BTreeMap<Channel, i64>) {
+    pub(crate) fn fence(&mut self, acks: &BTreeMap<Channel, i64>) {
         let unfenced = std::mem::take(&mut self.unfenced);
         for on in &unfenced {
             self.own_claims.insert(*on, self.state.sent[on]);
@@ -96,7 +101,7 @@ impl Execution {
     }
 
     /// The own offset of a channel, and the last own sequence that it covers.
-    pub fn raise_own(&mut self, on: Channel, offset: i64, covers: Option<i64>) {
+    pub(crate) fn raise_own(&mut self, on: Channel, offset: i64, covers: Option<i64>) {
         let own = self.own_offsets.entry(on).or_insert(offset);
         *own = (*own).max(offset);
         if let Some(covers) = covers {
@@ -113,7 +118,7 @@ impl Execution {
     }
 
     /// Decision D9.
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         let mut known: BTreeMap<(Channel, Sender), i64> = BTreeMap::new();
         let held = self
             .state
@@ -141,7 +146,7 @@ impl Execution {
     }
 
     /// A watermark of 0 says nothing (decision D16).
-    pub fn watermarks(&mut self, mark: &Mark, watermarks: &BTreeMap<Channel, i64>) {
+    pub(crate) fn watermarks(&mut self, mark: &Mark, watermarks: &BTreeMap<Channel, i64>) {
         for (&on, &watermark) in watermarks.iter().filter(|(_, watermark)| **watermark > 0) {
             self.evidence
                 .entry(on)

@@ -1,14 +1,14 @@
 //! The naive model gives the expected output of every node script.
 
-mod model;
+mod script;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use model::clock::Clock;
-use model::script::Script;
+use parsley_model::{self as model, Clock};
+use script::Script;
 
 fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata")
@@ -137,7 +137,7 @@ fn the_model_reads_and_writes_the_golden_bytes() {
         .zip(held_records())
     {
         assert_eq!(
-            hex::encode(model::layout::envelope(&record)),
+            hex::encode(model::envelope(&record)),
             vector["hex"],
             "{}",
             vector["name"]

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::clock::{Reader, put_i32, put_i64};
-use super::{
-    Channel, Clock, Execution, Held, Record, Sender, State, channel_text, parse_channel,
-    parse_uuid, uuid_text,
-};
+use crate::clock::{Clock, Reader, put_i32, put_i64};
+use crate::execution::{Execution, State};
+use crate::id::{Channel, Sender, channel_text, parse_channel, parse_uuid, uuid_text};
+use crate::model::Store;
+use crate::record::{Held, Record};
 
 /// Everything the execution would leave behind.
-pub fn render(execution: &Execution) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn render(execution: &Execution) -> Store {
     let state = &execution.state;
-    let mut store = BTreeMap::new();
+    let mut store = Store::new();
     if let Some((inputs, sinks)) = &state.scope {
         let mut value = Vec::new();
         put_i32(&mut value, inputs.len() as i32);
@@ -165,7 +165,7 @@ enum Entry {
 }
 
 /// Parses a committed store, `None` for whatever G7 names.
-pub fn parse(store: &BTreeMap<String, Vec<u8>>) -> Option<State> {
+pub fn parse(store: &Store) -> Option<State> {
     let mut state = State::default();
     let mut elements: BTreeMap<Channel, BTreeMap<i64, Record>> = BTreeMap::new();
     for (key, value) in store {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{
+use parsley_model::{
     Channel, Clock, Delivery, Event, Fetched, Mark, Model, OpenLine, Refused, Topic, Truncation,
     Wait, channel, named, parse_uuid, topic_of, uuid_text,
 };
