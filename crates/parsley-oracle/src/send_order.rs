@@ -1,0 +1,52 @@
+//! Which sends of one step have happened before one another.
+
+use crate::record::{Record, Sent};
+
+/// Which of an actor's earlier sends are causes of a later one *within one step* (`docs/protocol.md`, Send order; decision S12). All sends of
+/// a committed step are causes of all sends of the later ones whatever is said here, and sends of one step to one channel are ordered as
+/// emitted. Both go on transitively: what came before a cause is a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOrder {
+    /// Every send comes after all that were emitted before it: a producer that does one thing after the other.
+    Sequential,
+    /// The sends of one delivery as emitted, and those of deliveries with the same key by delivery.
+    PerKey {
+        /// Whether deliveries with a null key count as deliveries of one key (a stateful stage), or as unrelated.
+        null_is_key: bool,
+    },
+    /// The sends of one delivery as emitted.
+    PerDelivery,
+}
+
+impl SendOrder {
+    /// Whether `earlier` is a direct cause of `later`, where both were sent by one actor of this order and `earlier` was emitted first.
+    pub(crate) fn relates(self, earlier: &Record, later: &Record) -> bool {
+        if earlier.step < later.step || earlier.channel == later.channel {
+            return true;
+        }
+        match self {
+            Self::Sequential => true,
+            Self::PerDelivery => same_delivery(earlier.sent, later.sent),
+            Self::PerKey { null_is_key } => {
+                same_delivery(earlier.sent, later.sent)
+                    || same_key(earlier.sent, later.sent, null_is_key)
+            }
+        }
+    }
+}
+
+fn same_delivery(earlier: Sent, later: Sent) -> bool {
+    match (earlier, later) {
+        (Sent::For { input: earlier, .. }, Sent::For { input: later, .. }) => earlier == later,
+        _ => false,
+    }
+}
+
+fn same_key(earlier: Sent, later: Sent, null_is_key: bool) -> bool {
+    match (earlier, later) {
+        (Sent::For { key: earlier, .. }, Sent::For { key: later, .. }) => {
+            earlier == later && (null_is_key || later.is_some())
+        }
+        _ => false,
+    }
+}
