@@ -1,7 +1,7 @@
 //! Runs a Parsley application inside one process: a log that behaves as a broker's, and a host that runs the application's tasks on
 //! threads over it.
 //!
-//! [`Host`] is where to begin. [`Log`] is of use without it, to try out how a partition's offsets, markers and retention behave.
+//! [`Host`] is where to begin; [`Stepper`] runs tasks without threads, one step after the other, for tests. [`Log`] is of use without it, to try out how a partition's offsets, markers and retention behave.
 //!
 //! A step of a task is atomic: its sends, the positions it consumed and the state it changed become visible together, or not at all. The
 //! host commits it with one lock on the log held, so sends reach their partitions in the order of their stamps
@@ -14,9 +14,10 @@ mod log;
 mod time;
 
 pub use host::{
-    Backoff, DeliveryEvent, FailingTask, HoldEvent, Host, HostBuilder, HostError, InputStatus,
-    NamedHold, NamedWait, NotReached, RefusedTask, Running, StartError, Status, StopError,
-    TaskHolds, TaskState, TaskStatus, Waited,
+    AppendedSend, Backoff, DeliveryEvent, FailingTask, HoldEvent, Host, HostBuilder, HostError,
+    InputStatus, JoinedInput, NamedHold, NamedWait, NotReached, Opening, Reads, RefusedTask,
+    Running, StartError, Status, StepError, StepReport, Stepper, StopError, TaskEnd, TaskHolds,
+    TaskState, TaskStatus, Waited, WatermarkAnswer,
 };
 pub use log::{
     Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, RECORD_BYTES_MAX,

@@ -1,8 +1,8 @@
 //! Where the tasks of a running application and those who watch it meet.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::context::StopFlag;
 use super::events::NamedHold;
 use super::status::{TaskState, TaskStatus};
 
@@ -10,7 +10,7 @@ use super::status::{TaskState, TaskStatus};
 #[derive(Debug)]
 pub(crate) struct Board {
     cells: Mutex<Vec<Cell>>,
-    stopping: AtomicBool,
+    stop: StopFlag,
 }
 
 #[derive(Debug)]
@@ -91,10 +91,10 @@ impl Cell {
 }
 
 impl Board {
-    pub(crate) fn new(cells: Vec<Cell>) -> Self {
+    pub(crate) fn new(cells: Vec<Cell>, stop: StopFlag) -> Self {
         Self {
             cells: Mutex::new(cells),
-            stopping: AtomicBool::new(false),
+            stop,
         }
     }
 
@@ -108,11 +108,11 @@ impl Board {
     }
 
     pub(crate) fn stop(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
+        self.stop.raise();
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::SeqCst)
+        self.stop.is_raised()
     }
 
     /// Whether something is asked of a task, the end included.

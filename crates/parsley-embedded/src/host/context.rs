@@ -1,21 +1,19 @@
-//! What a task's thread knows that stays the same from one execution to the next.
+//! What stays the same from one execution of a task to the next.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use parsley_core::{NodeError, Refusal, TopicId};
-use parsley_stage::{Stage, TaskConfig, TaskError, TopicInfo};
+use parsley_core::TopicId;
+use parsley_stage::{Stage, TaskConfig, TopicInfo};
 
-use super::board::Board;
 use super::settings::Settings;
-use crate::log::{Log, SendError};
+use crate::log::Log;
 
 pub(crate) struct Context {
     pub(crate) log: Log,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) board: Arc<Board>,
-    /// The task's cell on the board.
-    pub(crate) index: usize,
+    pub(crate) stop: StopFlag,
     pub(crate) application: String,
     pub(crate) stage: Stage,
     pub(crate) stage_name: Arc<str>,
@@ -25,13 +23,18 @@ pub(crate) struct Context {
     pub(crate) topics: BTreeMap<Arc<str>, TopicInfo>,
 }
 
-/// Why an execution ended.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// A guard refused: there is no point in trying again.
-    Refused(Refusal),
-    /// Anything else: it is tried again.
-    Failed { message: String },
+/// Asks tasks to stop: a step that is under way ends behind the delivery at hand.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
 }
 
 impl Context {
@@ -67,30 +70,5 @@ impl Context {
             .sinks()
             .filter_map(|name| self.topics.get(name))
             .copied()
-    }
-}
-
-impl From<TaskError> for Failure {
-    fn from(error: TaskError) -> Self {
-        match error {
-            TaskError::Refused(refusal) => Self::Refused(refusal),
-            error => Self::Failed {
-                message: error.to_string(),
-            },
-        }
-    }
-}
-
-impl From<NodeError> for Failure {
-    fn from(error: NodeError) -> Self {
-        TaskError::from(error).into()
-    }
-}
-
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
-        Self::Failed {
-            message: error.to_string(),
-        }
     }
 }

@@ -3,17 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parsley_core::{Channel, Offset, Receipt, Record, Refusal, RefusalCode, TopicId};
+use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
 use parsley_stage::{Processed, RawSend, Task};
 
-use super::context::{Context, Failure};
+use super::context::Context;
 use super::delay::DelayLine;
+use super::end::TaskEnd;
 use super::events::NamedHold;
+use super::evidence::WatermarkAnswer;
 use super::facts::{open_facts, read_from};
+use super::journal::Journal;
 use super::observed::Observed;
+use super::reads::Reads;
 use super::status::InputStatus;
 use super::sweep::{Learned, Sweep};
-use crate::log::{Fetched, OutOfRange, State};
+use crate::log::{Fetched, OutOfRange, SendError, State, StepWriter};
 
 /// How many sequence claims a stamp may hold before the host asks for high watermarks.
 const SEQUENCE_CLAIMS_MAX: usize = 64;
@@ -50,23 +54,9 @@ struct Source {
     delay: Option<DelayLine>,
 }
 
-/// What a fetch round handed to the task.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fed {
-    pub(crate) received: u64,
-    pub(crate) dropped: u64,
-    moved: bool,
-}
-
-/// What a step came to.
-pub(crate) struct StepDone {
-    pub(crate) delivered: u64,
-    pub(crate) fed: Fed,
-}
-
 impl Execution {
     /// Opens the task from committed state, and commits what the opening writes.
-    pub(crate) fn open(context: &Context) -> Result<Self, Failure> {
+    pub(crate) fn open(context: &Context) -> Result<(Self, Opened), TaskEnd> {
         let (facts, stores) = {
             let mut state = context.log.lock();
             let stores = state
@@ -125,7 +115,7 @@ impl Execution {
                 }
             })
             .collect();
-        Ok(Self {
+        let execution = Self {
             task,
             sources,
             observed: Observed::default(),
@@ -138,49 +128,66 @@ impl Execution {
             evidence_version: None,
             warned_of_wide_clocks: false,
             draining: false,
-        })
+        };
+        Ok((execution, opened))
+    }
+
+    /// Reads on, delivers what can be delivered, and commits it all, if there was anything. Returns whether there was.
+    pub(crate) fn step(
+        &mut self,
+        context: &Context,
+        reads: &Reads,
+        journal: &mut impl Journal,
+    ) -> Result<bool, TaskEnd> {
+        let moved = self.feed(context, reads, journal)?;
+        self.deliver_and_commit(context, moved, journal)
     }
 
     /// Reads each input on from its position and hands the task what it finds, then how far it read. While a full step's drain goes on,
-    /// nothing new is taken in.
-    pub(crate) fn feed(&mut self, context: &Context) -> Result<Fed, Failure> {
+    /// nothing new is taken in. Returns whether a position has moved.
+    fn feed(
+        &mut self,
+        context: &Context,
+        reads: &Reads,
+        journal: &mut impl Journal,
+    ) -> Result<bool, TaskEnd> {
         if self.draining {
-            return Ok(Fed::default());
+            return Ok(false);
         }
         let fetched = loop {
             let state = context.log.lock();
             if self.has_judged(&state) {
-                break self.fetch(context, &state)?;
+                break self.fetch(context, &state, reads)?;
             }
             // What was deleted is judged before anything more is fed.
             drop(state);
             self.check(context)?;
         };
-        let mut fed = Fed::default();
+        let moved = !fetched.is_empty();
         for (index, Fetched { records, next }) in fetched {
             let channel = self.sources[index].channel;
             for record in records {
                 let offset = record.offset;
                 match self.task.receive(record)? {
                     Receipt::Accepted => {
-                        fed.received += 1;
+                        journal.received(channel, offset);
                         self.observed.arrived(context, channel, offset);
                     }
-                    Receipt::Dropped => fed.dropped += 1,
+                    Receipt::Dropped => journal.dropped(channel, offset),
                 }
             }
             // Everything below has been fed by now (decision S10).
             self.task.advance(channel, next)?;
             self.sources[index].position = next;
-            fed.moved = true;
         }
-        Ok(fed)
+        Ok(moved)
     }
 
     fn fetch(
         &mut self,
         context: &Context,
         state: &State,
+        reads: &Reads,
     ) -> Result<Vec<(usize, Fetched)>, Refusal> {
         self.fetched_version = state.version;
         let mut fetched = Vec::new();
@@ -188,12 +195,20 @@ impl Execution {
             let Some(partition) = state.storage.partition(source.channel) else {
                 continue;
             };
-            let until = source
+            let Some(limit) = reads.of(&source.topic) else {
+                continue;
+            };
+            let delayed_until = source
                 .delay
                 .as_mut()
                 .map(|delay| delay.observe(partition.last_stable_offset(), self.round));
+            let until = delayed_until.into_iter().chain(limit.until).min();
+            let records_max = context.settings.fetch_records_max;
+            let records_max = limit
+                .records_max
+                .map_or(records_max, |limit| limit.min(records_max));
             let found = partition
-                .fetch(source.position, until, context.settings.fetch_records_max)
+                .fetch(source.position, until, records_max)
                 .map_err(|range| out_of_range(source, range))?;
             if found.next > source.position {
                 fetched.push((index, found));
@@ -203,39 +218,36 @@ impl Execution {
         Ok(fetched)
     }
 
-    /// Delivers what can be delivered and commits the step, if it did anything. `None` when it did not.
-    pub(crate) fn step(
+    /// Delivers what can be delivered and commits the step, if it did anything. Returns whether it did.
+    fn deliver_and_commit(
         &mut self,
         context: &Context,
-        fed: Fed,
-    ) -> Result<Option<StepDone>, Failure> {
+        moved: bool,
+        journal: &mut impl Journal,
+    ) -> Result<bool, TaskEnd> {
         let was_draining = self.draining;
         let mut sends = Vec::new();
-        let processed = match self.deliver(context, &mut sends) {
+        let processed = match self.deliver(context, &mut sends, journal) {
             Ok(processed) => processed,
-            Err(failure) => {
+            Err(end) => {
                 // As on a broker, what had been handed over stays behind as an aborted run. Should a part of it fail to be appended, the
                 // run is shorter.
-                let _ = context
-                    .log
-                    .step()
-                    .append(sends.into_iter().map(record_of).collect());
-                return Err(failure);
+                let _ = append(&mut context.log.step(), sends, journal);
+                return Err(end);
             }
         };
-        if processed.is_empty() && !fed.moved {
+        if processed.is_empty() && !moved {
             // A full step may have taken the last record that could be delivered: its drain ends here.
             if was_draining {
                 self.observed.drained(context, || self.task.holds());
             }
-            return Ok(None);
+            return Ok(false);
         }
         let mut step = context.log.step();
-        let mut acknowledged = step.append(sends.into_iter().map(record_of).collect())?;
+        let mut acknowledged = append(&mut step, sends, journal)?;
         while self.task.has_later_rounds() {
             self.task.fence(&acknowledged)?;
-            acknowledged =
-                step.append(self.task.take_sends().into_iter().map(record_of).collect())?;
+            acknowledged = append(&mut step, self.task.take_sends(), journal)?;
         }
         let changes = self.task.finish_step(&acknowledged)?;
         step.commit(
@@ -250,37 +262,38 @@ impl Execution {
         // What was fed may wait by sequence, and the log need not have changed since watermarks were last asked for.
         self.evidence_version = None;
         self.steps_since_check += 1;
-        let delivered = processed.len() as u64;
         self.warn_of_wide_clocks(context);
         self.observed.delivered(context, processed);
         if !self.draining {
             self.observed.drained(context, || self.task.holds());
         }
-        Ok(Some(StepDone { delivered, fed }))
+        Ok(true)
     }
 
     fn deliver(
         &mut self,
         context: &Context,
         sends: &mut Vec<RawSend>,
-    ) -> Result<Vec<Processed>, Failure> {
+        journal: &mut impl Journal,
+    ) -> Result<Vec<Processed>, TaskEnd> {
         let mut processed = Vec::new();
         self.draining = false;
         loop {
-            if self.task.step_is_full() || (context.board.is_stopping() && !processed.is_empty()) {
+            if self.task.step_is_full() || (context.stop.is_raised() && !processed.is_empty()) {
                 self.draining = true;
                 return Ok(processed);
             }
             let Some(delivery) = self.task.process_next()? else {
                 return Ok(processed);
             };
+            journal.delivered(&delivery);
             processed.push(delivery);
             sends.append(&mut self.task.take_sends());
         }
     }
 
     /// What is due between steps.
-    pub(crate) fn between_steps(&mut self, context: &Context) -> Result<(), Failure> {
+    pub(crate) fn between_steps(&mut self, context: &Context) -> Result<(), TaskEnd> {
         if self.steps_since_check >= context.settings.check_every_steps {
             self.check(context)?;
         }
@@ -292,7 +305,8 @@ impl Execution {
     }
 
     /// Learns log starts and identities, and judges them: G10, G9, G12. Then stops claiming what has been deleted for long enough.
-    pub(crate) fn check(&mut self, context: &Context) -> Result<(), Failure> {
+    /// Returns whether there was such.
+    pub(crate) fn check(&mut self, context: &Context) -> Result<bool, TaskEnd> {
         let stamped = self.task.stamp_channels();
         let (log_starts, gone, changed, learned) = {
             let state = context.log.lock();
@@ -329,21 +343,20 @@ impl Execution {
         self.steps_since_check = 0;
         self.task.check(&log_starts, &gone)?;
         if let Some(refusal) = changed {
-            return Err(Failure::Refused(refusal));
+            return Err(TaskEnd::Refused(refusal));
         }
         let delay = context.settings.truncation_delay;
-        if let Some(aged) = self
-            .sweep
-            .learn(context.settings.time.now_ms(), learned, delay)
-        {
-            self.task.truncate(&aged.log_starts, &aged.gone)?;
-        }
-        Ok(())
+        let now_ms = context.settings.time.now_ms();
+        let Some(aged) = self.sweep.learn(now_ms, learned, delay) else {
+            return Ok(false);
+        };
+        self.task.truncate(&aged.log_starts, &aged.gone)?;
+        Ok(true)
     }
 
     /// Asks for high watermarks if they may help and anything has been written since they were last asked for. Returns whether they were
     /// handed in: deliveries may be possible now.
-    pub(crate) fn give_evidence(&mut self, context: &Context) -> Result<bool, Failure> {
+    pub(crate) fn give_evidence(&mut self, context: &Context) -> Result<bool, TaskEnd> {
         if self.evidence_version == Some(context.log.version()) {
             return Ok(false);
         }
@@ -352,20 +365,29 @@ impl Execution {
         if waited_for.is_empty() && !many {
             return Ok(false);
         }
+        let answer = self.ask_watermarks(context);
+        self.answer_watermarks(&answer)?;
+        Ok(true)
+    }
+
+    /// Takes a mark, then asks for the high watermarks that may help.
+    pub(crate) fn ask_watermarks(&mut self, context: &Context) -> WatermarkAnswer {
         // The mark comes first: the answer speaks for what was known when it was taken.
         let mark = self.task.mark();
         let claimed = self.task.channels_claimed_by_sequence();
+        let waited_for = self.task.channels_waited_for_by_sequence();
         let channels: BTreeSet<Channel> = claimed.into_iter().chain(waited_for).collect();
-        let watermarks = {
-            let state = context.log.lock();
-            self.evidence_version = Some(state.version);
-            let watermark = |channel: Channel| {
-                Some((channel, state.storage.partition(channel)?.high_watermark()))
-            };
-            channels.into_iter().filter_map(watermark).collect()
-        };
-        self.task.watermarks(&mark, &watermarks)?;
-        Ok(true)
+        let state = context.log.lock();
+        self.evidence_version = Some(state.version);
+        let watermark =
+            |channel: Channel| Some((channel, state.storage.partition(channel)?.high_watermark()));
+        let watermarks = channels.into_iter().filter_map(watermark).collect();
+        WatermarkAnswer { mark, watermarks }
+    }
+
+    /// Hands in what was asked for. Deliveries may be possible after it.
+    pub(crate) fn answer_watermarks(&mut self, answer: &WatermarkAnswer) -> Result<(), TaskEnd> {
+        Ok(self.task.watermarks(&answer.mark, &answer.watermarks)?)
     }
 
     /// Warns once in an execution when clocks near the metadata budget: beyond it the task refuses (G13).
@@ -420,6 +442,11 @@ impl Execution {
         self.task.holds().into_iter().map(named).collect()
     }
 
+    /// Whether the last step ended because it was full: the next one goes on with its drain and reads nothing.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     /// Where the inputs are read. The lag is worked out when it is asked for.
     pub(crate) fn inputs(&self) -> Vec<InputStatus> {
         let input = |source: &Source| InputStatus {
@@ -430,6 +457,25 @@ impl Execution {
         };
         self.sources.iter().map(input).collect()
     }
+}
+
+/// Appends the sends of a round, in their order. Returns where the last one on each channel stands.
+fn append(
+    step: &mut StepWriter<'_>,
+    sends: Vec<RawSend>,
+    journal: &mut impl Journal,
+) -> Result<Vec<(Channel, Offset)>, SendError> {
+    let mut acknowledged = BTreeMap::new();
+    for send in sends {
+        let channel = send.channel;
+        let kept = journal.keeps_sends().then(|| send.clone());
+        let offset = step.append(record_of(send))?;
+        acknowledged.insert(channel, offset);
+        if let Some(send) = kept {
+            journal.appended(send, offset);
+        }
+    }
+    Ok(acknowledged.into_iter().collect())
 }
 
 fn record_of(send: RawSend) -> Record {
@@ -469,10 +515,4 @@ fn identity_changed(name: &str, expected: TopicId, found: TopicId) -> Refusal {
     let found =
         format!("the topic {name} was {expected} when the application started and is {found} now");
     Refusal::on(RefusalCode::IdentityChanged, expected.partition(0), found)
-}
-
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
 }

@@ -11,30 +11,42 @@ use crate::log::{Consumer, Log, Producer, ReadError, TopicConfig, TopicError};
 
 mod backoff;
 mod board;
+mod claim;
 mod context;
 mod delay;
+mod end;
 mod error;
 mod events;
+mod evidence;
 mod execution;
 mod facts;
+mod journal;
 mod observed;
+mod reads;
+mod report;
 mod running;
 mod settings;
 mod start;
 mod status;
+mod stepper;
 mod sweep;
 #[cfg(test)]
 mod tests;
 mod worker;
 
 pub use backoff::Backoff;
+pub use end::TaskEnd;
 pub use error::{HostError, StartError, StopError};
 pub use events::{DeliveryEvent, HoldEvent, NamedHold, NamedWait, TaskHolds};
+pub use evidence::WatermarkAnswer;
+pub use reads::Reads;
+pub use report::{AppendedSend, JoinedInput, Opening, StepError, StepReport};
 pub use running::Running;
 pub use settings::HostBuilder;
 pub use status::{
     FailingTask, InputStatus, NotReached, RefusedTask, Status, TaskState, TaskStatus, Waited,
 };
+pub use stepper::Stepper;
 
 /// Runs applications inside this process. A clone is another handle to the same host, with the same log.
 ///
@@ -156,5 +168,14 @@ impl Host {
     /// started (G15), a stage of that name is running already, a delay is set for what is no input, or the system has no thread.
     pub fn start(&self, app: impl Borrow<App>) -> Result<Running, StartError> {
         start::start(&self.log, &self.settings, app.borrow())
+    }
+
+    /// Takes an application's tasks to run them step by step in the caller's thread, for tests. None is open yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::start`], but for the threads.
+    pub fn step_by_step(&self, app: impl Borrow<App>) -> Result<Stepper, StartError> {
+        Stepper::new(&self.log, &self.settings, app.borrow())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::board::{Board, Cell, Request};
+use super::claim::GroupClaim;
 use super::error::StopError;
 use super::events::TaskHolds;
 use super::status::{Status, TaskState, TaskStatus, Waited};
@@ -18,8 +19,8 @@ pub struct Running {
     pub(crate) log: Log,
     pub(crate) board: Arc<Board>,
     pub(crate) application: String,
-    /// The groups that are to be released in the end.
-    pub(crate) groups: Mutex<Vec<String>>,
+    /// Released when the last task is over.
+    pub(crate) groups: Mutex<GroupClaim>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -49,13 +50,7 @@ impl Running {
             .map(|cell| cell.status.clone())
             .collect();
         for input in tasks.iter_mut().flat_map(|task| &mut task.inputs) {
-            let end = state
-                .storage
-                .partition(input.channel)
-                .map(|partition| partition.last_stable_offset());
-            input.lag = end.map_or(0, |end| {
-                u64::try_from(end.saturating_sub(input.position)).unwrap_or(0)
-            });
+            input.measure(state);
         }
         Status {
             application: self.application.clone(),
@@ -191,11 +186,10 @@ impl Running {
         }
         let status = {
             let mut state = self.log.lock();
-            let groups =
-                std::mem::take(&mut *self.groups.lock().unwrap_or_else(PoisonError::into_inner));
-            for group in groups {
-                state.running_groups.remove(&group);
-            }
+            self.groups
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .release(&mut state);
             self.status_at(&state)
         };
         drop(threads);

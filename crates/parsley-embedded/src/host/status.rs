@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Refusal};
 
+use crate::log::State;
+
 /// The state of an application: one entry for each task, stages in the order declared, partitions in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -114,6 +116,19 @@ pub struct InputStatus {
     pub position: Offset,
     /// How many offsets can be read beyond it, markers and withdrawn records included.
     pub lag: u64,
+}
+
+impl InputStatus {
+    /// Works out the lag.
+    pub(crate) fn measure(&mut self, state: &State) {
+        let end = state
+            .storage
+            .partition(self.channel)
+            .map(|partition| partition.last_stable_offset());
+        self.lag = end.map_or(0, |end| {
+            u64::try_from(end.saturating_sub(self.position)).unwrap_or(0)
+        });
+    }
 }
 
 /// Whether a task runs.

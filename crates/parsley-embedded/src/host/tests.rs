@@ -3,10 +3,10 @@ use std::sync::Arc;
 
 use parsley_stage::{App, Stage, Topic, TopicInfo, codec};
 
-use super::board::{Board, Cell};
-use super::context::Context;
+use super::context::{Context, StopFlag};
 use super::execution::Execution;
-use super::start::initial_status;
+use super::journal::Counts;
+use super::reads::Reads;
 use crate::{Host, NewRecord};
 
 /// The context of the one task of `s`, which copies `a` to `b`.
@@ -32,8 +32,7 @@ fn context(host: &Host) -> Context {
     Context {
         log: host.log().clone(),
         settings: Arc::clone(&host.settings),
-        board: Arc::new(Board::new(vec![Cell::new(initial_status(&"s".into(), 0))])),
-        index: 0,
+        stop: StopFlag::default(),
         application: "app".into(),
         group: app.consumer_group(&stage),
         stage,
@@ -51,12 +50,12 @@ fn a_stop_ends_a_step_behind_the_delivery_at_hand() {
         let record = NewRecord::to("a").key("k").value(value);
         host.producer().send(record).unwrap();
     }
-    let mut execution = Execution::open(&context).unwrap();
-    let fed = execution.feed(&context).unwrap();
-    assert_eq!(fed.received, 3);
-    context.board.stop();
-    let done = execution.step(&context, fed).unwrap().unwrap();
-    assert_eq!(done.delivered, 1);
+    let (mut execution, _) = Execution::open(&context).unwrap();
+    let mut counts = Counts::default();
+    context.stop.raise();
+    let committed = execution.step(&context, &Reads::everything(), &mut counts);
+    assert!(committed.unwrap());
+    assert_eq!((counts.received, counts.delivered), (3, 1));
     assert_eq!(execution.held(), 2, "the others stay for the next start");
     assert_eq!(host.consumer("b").unwrap().read_to_end().unwrap().len(), 1);
 }

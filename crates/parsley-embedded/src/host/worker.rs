@@ -1,24 +1,36 @@
 //! A task's thread: executions one after the other, and the waiting in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
-use super::board::{Cell, Rest};
-use super::context::{Context, Failure};
-use super::execution::{Execution, StepDone};
+use super::board::{Board, Cell, Rest};
+use super::context::Context;
+use super::end::TaskEnd;
+use super::execution::Execution;
+use super::journal::Counts;
+use super::reads::Reads;
 use super::status::TaskState;
 use crate::log::State;
 
+/// A worker reads whatever there is.
+const EVERYTHING: Reads = Reads::everything();
+
+/// What an opening came to.
+pub(crate) type Opened = Result<Execution, TaskEnd>;
+
 pub(crate) struct Worker {
     pub(crate) context: Context,
+    pub(crate) board: Arc<Board>,
+    /// The task's cell on the board.
+    pub(crate) index: usize,
     /// How often in a row an execution has failed.
     pub(crate) failures: u32,
 }
 
 impl Worker {
     /// Runs the task until the application stops or a guard refuses. `opened` is what the first opening came to.
-    pub(crate) fn run(mut self, opened: Result<Execution, Failure>) {
+    pub(crate) fn run(mut self, opened: Opened) {
         let ended = catch_unwind(AssertUnwindSafe(|| self.run_executions(opened)));
         let state = ended.unwrap_or_else(|panic| TaskState::Failed {
             message: panic_message(&*panic),
@@ -26,35 +38,33 @@ impl Worker {
         self.end(state);
     }
 
-    fn run_executions(&mut self, mut opened: Result<Execution, Failure>) -> TaskState {
+    fn run_executions(&mut self, mut opened: Opened) -> TaskState {
         loop {
             let ended = match opened {
                 Ok(mut execution) => {
                     let ended = self.execute(&mut execution);
                     let held = execution.holds(&self.context);
-                    self.context
-                        .board
-                        .with(self.context.index, |cell| cell.held = held);
+                    self.board.with(self.index, |cell| cell.held = held);
                     ended
                 }
-                Err(failure) => Err(failure),
+                Err(end) => Err(end),
             };
             match ended {
                 Ok(()) => return TaskState::Stopped,
-                Err(Failure::Refused(refusal)) => return TaskState::Refused(refusal),
-                Err(Failure::Failed { message }) => {
+                Err(TaskEnd::Refused(refusal)) => return TaskState::Refused(refusal),
+                Err(end) => {
                     self.failures = self.failures.saturating_add(1);
-                    if !self.back_off(message) {
+                    if !self.back_off(end.to_string()) {
                         return TaskState::Stopped;
                     }
                 }
             }
-            opened = Execution::open(&self.context);
+            opened = Execution::open(&self.context).map(|(execution, _)| execution);
         }
     }
 
     /// Runs an execution to its end: `Ok` when the application stops.
-    fn execute(&mut self, execution: &mut Execution) -> Result<(), Failure> {
+    fn execute(&mut self, execution: &mut Execution) -> Result<(), TaskEnd> {
         self.report(|cell| {
             // The opening is a step of its own.
             cell.status.steps += 1;
@@ -63,20 +73,18 @@ impl Worker {
         });
         loop {
             self.answer(execution)?;
-            if self.context.board.is_stopping() {
+            if self.board.is_stopping() {
                 return Ok(());
             }
             execution.between_steps(&self.context)?;
-            let fed = execution.feed(&self.context)?;
-            match execution.step(&self.context, fed)? {
-                Some(done) => self.record(execution, &done),
-                None if execution.is_delayed() => self.await_round(execution),
-                None => {
-                    if !execution.give_evidence(&self.context)? {
-                        self.recover();
-                        self.await_news(execution);
-                    }
-                }
+            let mut counts = Counts::default();
+            if execution.step(&self.context, &EVERYTHING, &mut counts)? {
+                self.record(execution, &counts);
+            } else if execution.is_delayed() {
+                self.await_round(execution);
+            } else if !execution.give_evidence(&self.context)? {
+                self.recover();
+                self.await_news(execution);
             }
         }
     }
@@ -88,15 +96,15 @@ impl Worker {
         }
     }
 
-    fn record(&mut self, execution: &Execution, done: &StepDone) {
+    fn record(&mut self, execution: &Execution, counts: &Counts) {
         self.failures = 0;
         self.report(|cell| {
             let status = &mut cell.status;
             status.state = TaskState::Running;
             status.steps += 1;
-            status.received += done.fed.received;
-            status.dropped += done.fed.dropped;
-            status.delivered += done.delivered;
+            status.received += counts.received;
+            status.dropped += counts.dropped;
+            status.delivered += counts.delivered;
             status.held = execution.held();
             status.widest_clock_bytes = execution.widest_clock_bytes();
             status.inputs = execution.inputs();
@@ -104,8 +112,8 @@ impl Worker {
     }
 
     /// Does what was asked of the task.
-    fn answer(&self, execution: &mut Execution) -> Result<(), Failure> {
-        let (holds, checks) = self.context.board.with(self.context.index, |cell| {
+    fn answer(&self, execution: &mut Execution) -> Result<(), TaskEnd> {
+        let (holds, checks) = self.board.with(self.index, |cell| {
             (cell.holds.is_open(), cell.checks.is_open())
         });
         if checks {
@@ -124,9 +132,8 @@ impl Worker {
 
     /// Waits until there is something to read, or something is asked.
     fn await_news(&self, execution: &Execution) {
-        let Context {
-            log, board, index, ..
-        } = &self.context;
+        let Self { board, index, .. } = self;
+        let log = &self.context.log;
         let mut state = log.lock();
         while !board.wants(*index) && !execution.has_news(&state) {
             let at = state.version;
@@ -139,9 +146,8 @@ impl Worker {
     /// Ends a round in which nothing happened although a delay keeps something back: waits until the log changes, or until no other task
     /// has anything to do that might change it.
     fn await_round(&self, execution: &Execution) {
-        let Context {
-            log, board, index, ..
-        } = &self.context;
+        let Self { board, index, .. } = self;
+        let log = &self.context.log;
         let mut state = log.lock();
         while !board.wants(*index) && !execution.is_behind(&state) {
             let at = state.version;
@@ -156,9 +162,8 @@ impl Worker {
 
     /// Notes whether the task has something to do, and tells those whom it may concern.
     fn rest(&self, state: &mut MutexGuard<'_, State>, rest: Rest) {
-        let Context {
-            log, board, index, ..
-        } = &self.context;
+        let Self { board, index, .. } = self;
+        let log = &self.context.log;
         let before = board.with(*index, |cell| std::mem::replace(&mut cell.rest, rest));
         if before != rest && rest != Rest::Busy {
             log.report_progress(state);
@@ -170,10 +175,9 @@ impl Worker {
 
     /// Waits after a failure, as long as it is due. False when the application stops meanwhile.
     fn back_off(&self, message: String) -> bool {
+        let Self { board, index, .. } = self;
         let Context {
             log,
-            board,
-            index,
             settings,
             group,
             partition,
@@ -212,10 +216,9 @@ impl Worker {
     }
 
     fn end(&self, ended: TaskState) {
+        let Self { board, index, .. } = self;
         let Context {
             log,
-            board,
-            index,
             group,
             partition,
             ..
@@ -244,9 +247,8 @@ impl Worker {
 
     /// Writes the task's cell, and tells those who watch.
     fn report(&self, write: impl FnOnce(&mut Cell)) {
-        let Context {
-            log, board, index, ..
-        } = &self.context;
+        let Self { board, index, .. } = self;
+        let log = &self.context.log;
         let mut state = log.lock();
         board.with(*index, write);
         log.report_progress(&mut state);

@@ -1,6 +1,6 @@
 //! A task's step: sends round by round, then a commit of everything at once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 
 use parsley_core::{Changes, Channel, Offset, Record};
@@ -33,35 +33,29 @@ impl<'a> StepWriter<'a> {
         }
     }
 
-    /// Appends the sends of a round, in their order, and acknowledges them: where the last one on each channel stands.
+    /// Appends a send, and returns where it stands.
     ///
     /// # Errors
     ///
-    /// When a sink has been deleted or a record is too large. What came before it stays appended, for the step to abort.
-    pub(crate) fn append(
-        &mut self,
-        sends: Vec<Record>,
-    ) -> Result<Vec<(Channel, Offset)>, SendError> {
-        let mut acknowledged = BTreeMap::new();
-        for record in sends {
-            let channel = record.channel;
-            let topic = channel.topic;
-            let name = &self
-                .state
-                .storage
-                .topic(topic)
-                .ok_or(SendError::DeletedTopic { topic })?
-                .name;
-            self.log.check_size(name, &record)?;
-            let partition = self
-                .state
-                .storage
-                .partition_mut(channel)
-                .ok_or(SendError::DeletedTopic { topic })?;
-            acknowledged.insert(channel, partition.append(record, Some(self.transaction)));
-            self.touched.insert(channel);
-        }
-        Ok(acknowledged.into_iter().collect())
+    /// When its sink has been deleted or it is too large. What came before it stays appended, for the step to abort.
+    pub(crate) fn append(&mut self, record: Record) -> Result<Offset, SendError> {
+        let channel = record.channel;
+        let topic = channel.topic;
+        let name = &self
+            .state
+            .storage
+            .topic(topic)
+            .ok_or(SendError::DeletedTopic { topic })?
+            .name;
+        self.log.check_size(name, &record)?;
+        let partition = self
+            .state
+            .storage
+            .partition_mut(channel)
+            .ok_or(SendError::DeletedTopic { topic })?;
+        let offset = partition.append(record, Some(self.transaction));
+        self.touched.insert(channel);
+        Ok(offset)
     }
 
     /// Makes the step durable and visible: a marker on every partition it wrote to, the positions, and the changes of both stores.
