@@ -1,6 +1,8 @@
 //! Small applications, and a look at what they did.
 #![allow(dead_code)]
 
+pub mod stepping;
+
 use std::sync::{Arc, Mutex};
 
 use parsley_core::{Channel, Clock, Header, Offset, Record, TopicId, wire};
