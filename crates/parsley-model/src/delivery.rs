@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::broken::Broken;
 use crate::clock::Clock;
 use crate::execution::Execution;
-use crate::facts::Truncation;
 use crate::hold::{Hold, Wait};
 use crate::id::{Channel, Sender, Topic, topic_of};
 use crate::record::{Delivery, Fetched, Held, Record};
@@ -70,12 +70,17 @@ impl Execution {
                 if bytes.len() > budget {
                     return Err(Refused::at("vc-clock-too-wide", on, offset));
                 }
-                Clock::decode(bytes).ok_or(Refused::at("vc-corrupt-clock", on, offset))?
+                match Clock::decode(bytes) {
+                    Some(clock) => clock,
+                    None if self.breaks(Broken::CorruptClockAsEmpty) => Clock::default(),
+                    None => return Err(Refused::at("vc-corrupt-clock", on, offset)),
+                }
             }
         };
         self.last_fed.insert(on, offset);
         self.cursor = None;
-        if self.fed.get(&on).is_some_and(|&fed| offset <= fed) {
+        if self.fed.get(&on).is_some_and(|&fed| offset <= fed) && !self.would_redeliver(on, offset)
+        {
             return Ok(true);
         }
         self.raise_fed(on, offset);
@@ -98,8 +103,36 @@ impl Execution {
             index: None,
             arrival: self.arrivals,
         };
-        self.state.held.entry(on).or_default().push(held);
+        if offset != 3 || !self.breaks(Broken::LoseOffsetThree) {
+            self.hold(on, held);
+        }
         Ok(false)
+    }
+
+    fn would_redeliver(&self, on: Channel, offset: i64) -> bool {
+        let mut queue = self.held(on).iter();
+        self.breaks(Broken::RedeliverWhatWasFedAgain)
+            && queue.all(|held| held.record.offset != offset)
+    }
+
+    /// Puts a record where its position belongs. That is the end, unless a broken protocol takes one a second time: then
+    /// the record has the index of the one that it pushes back.
+    fn hold(&mut self, on: Channel, mut received: Held) {
+        let queue = self.state.held.entry(on).or_default();
+        let at = queue.partition_point(|held| held.record.offset < received.record.offset);
+        received.index = queue.get(at).and_then(|pushed_back| pushed_back.index);
+        for index in queue[at..]
+            .iter_mut()
+            .filter_map(|held| held.index.as_mut())
+        {
+            *index += 1;
+        }
+        if received.index.is_some()
+            && let Some((_, tail)) = self.state.indices.get_mut(&on)
+        {
+            *tail += 1;
+        }
+        queue.insert(at, received);
     }
 
     /// Evidence that says nothing new moves nothing (decision D13), but it was reported: a feed below it is G4.
@@ -110,24 +143,56 @@ impl Execution {
         let advanced = self.advanced.entry(on).or_insert(next);
         *advanced = (*advanced).max(next);
         let nothing_new = next <= 0 || self.fed.get(&on).is_some_and(|&fed| next - 1 <= fed);
-        if !self.is_gone(on) && !nothing_new {
+        if !self.is_gone(on) && !nothing_new && !self.breaks(Broken::IgnorePositions) {
             self.raise_fed(on, next - 1);
         }
         self.cursor = None;
         Ok(())
     }
 
+    /// Whether claims on a channel are none for a record received on `on`, or met whatever they claim.
+    fn passes_over(&self, on: Channel, claimed_on: Channel) -> bool {
+        (claimed_on == on && !self.breaks(Broken::ClaimsOnOwnChannelBlock))
+            || (!self.inputs.contains(&claimed_on) && !self.breaks(Broken::UnreceivedChannelsBlock))
+            || (self.is_gone(claimed_on) && !self.breaks(Broken::DeletedChannelsBlock))
+    }
+
+    fn is_settled(&self, on: Channel, offset: i64) -> bool {
+        let settled = match self.broken {
+            Some(Broken::FedForSettled) => self.fed.get(&on).copied(),
+            Some(Broken::UndefinedSettledAsEverything) => {
+                Some(self.settled(on).unwrap_or(i64::MAX))
+            }
+            Some(Broken::OffByOneSettled) => self.settled(on).map(|at| at.saturating_add(1)),
+            _ => self.settled(on),
+        };
+        settled.is_some_and(|settled| offset <= settled)
+    }
+
+    /// The highest send of the sender that was delivered on the channel.
+    fn delivered_of(&self, on: Channel, sender: Sender) -> Option<i64> {
+        let marked = self.state.marks.get(&(on, sender));
+        let delivered = marked.map(|&(sequence, _)| sequence);
+        if !self.breaks(Broken::ReceivedForDelivered) {
+            return delivered;
+        }
+        let tags = self.held(on).iter().filter_map(|held| held.record.tag);
+        let received = tags.filter(|&(from, _)| from == sender);
+        received.map(|(_, sequence)| sequence).max().max(delivered)
+    }
+
     /// Every claim of a record received on `on` that is not met, offsets first, in clock order.
     fn unmet(&self, on: Channel, held: &Held) -> Vec<Wait> {
         let mut waits = Vec::new();
-        for (&claimed_on, &offset) in &held.record.clock.offsets {
-            if claimed_on == on || !self.inputs.contains(&claimed_on) || self.is_gone(claimed_on) {
+        let heeds_all = !self.breaks(Broken::Eager);
+        let heeds_offsets = heeds_all && !self.breaks(Broken::IgnoreOffsetClaims);
+        let heeds_sequences = heeds_all && !self.breaks(Broken::IgnoreSequenceClaims);
+        let offsets = held.record.clock.offsets.iter().filter(|_| heeds_offsets);
+        for (&claimed_on, &offset) in offsets {
+            if self.passes_over(on, claimed_on) || self.is_settled(claimed_on, offset) {
                 continue;
             }
             let settled = self.settled(claimed_on);
-            if settled.is_some_and(|settled| offset <= settled) {
-                continue;
-            }
             let fed = self.fed.get(&claimed_on).is_some_and(|&fed| offset <= fed);
             let code = if fed {
                 "vc-hold-held-upstream"
@@ -141,15 +206,12 @@ impl Execution {
                 code,
             });
         }
-        for (&(claimed_on, sender), &sequence) in &held.record.clock.sequences {
-            if claimed_on == on || !self.inputs.contains(&claimed_on) || self.is_gone(claimed_on) {
+        let sequences = held.record.clock.sequences.iter();
+        for (&(claimed_on, sender), &sequence) in sequences.filter(|_| heeds_sequences) {
+            if self.passes_over(on, claimed_on) {
                 continue;
             }
-            let delivered = self
-                .state
-                .marks
-                .get(&(claimed_on, sender))
-                .map(|&(sequence, _)| sequence);
+            let delivered = self.delivered_of(claimed_on, sender);
             if delivered.is_some_and(|delivered| sequence <= delivered) {
                 continue;
             }
@@ -179,22 +241,28 @@ impl Execution {
                 .tag
                 .is_some_and(|(from, number)| from == sender && number <= sequence)
         });
-        if held_here {
+        if held_here && !self.breaks(Broken::EvidenceDespiteHeld) {
             return false;
         }
-        let Some(&fed) = self.fed.get(&on) else {
+        let reached = match self.broken {
+            Some(Broken::SettledForFedInEvidence) => self.settled(on),
+            Some(Broken::EvidenceOneEarly) => self.fed.get(&on).map(|&fed| fed.saturating_add(1)),
+            _ => self.fed.get(&on).copied(),
+        };
+        let Some(reached) = reached else {
             return false;
         };
         let evidence = self.evidence.get(&on).map_or(&[][..], Vec::as_slice);
         evidence
             .iter()
-            .any(|&(arrivals, watermark)| arrival <= arrivals && fed >= watermark - 1)
+            .any(|&(arrivals, watermark)| arrival <= arrivals && reached >= watermark - 1)
     }
 
-    fn deliverable_head(&self, on: Channel) -> bool {
-        self.held(on)
-            .first()
-            .is_some_and(|head| self.unmet(on, head).is_empty())
+    /// Which record of a channel's buffer can go: its head or none.
+    fn deliverable(&self, on: Channel) -> Option<usize> {
+        let looked_at = if self.breaks(Broken::BreakFifo) { 2 } else { 1 };
+        let mut candidates = self.held(on).iter().take(looked_at);
+        candidates.position(|held| self.unmet(on, held).is_empty())
     }
 
     /// The plain scan, one delivery at a time. The cursor is the channel of the delivery before, if this pass has had one.
@@ -206,9 +274,10 @@ impl Execution {
                 .iter()
                 .copied()
                 .filter(|&on| standing_at.is_none_or(|at| on >= at));
-            if let Some(on) = rest.into_iter().find(|&on| self.deliverable_head(on)) {
+            let deliverable = rest.filter_map(|on| Some((on, self.deliverable(on)?)));
+            if let Some((on, at)) = deliverable.into_iter().next() {
                 self.cursor = Some(on);
-                return Some(self.deliver_head(on));
+                return Some(self.deliver(on, at));
             }
             if standing_at.is_none() {
                 self.give_indices();
@@ -218,14 +287,17 @@ impl Execution {
         }
     }
 
-    fn deliver_head(&mut self, on: Channel) -> Delivery {
-        let head = self
+    fn deliver(&mut self, on: Channel, at: usize) -> Delivery {
+        let queue = self
             .state
             .held
             .get_mut(&on)
-            .expect("the channel holds a record")
-            .remove(0);
-        let was_held = head.index.is_some();
+            .expect("the channel holds a record");
+        let taken = queue.remove(at);
+        for overtaken in &mut queue[..at] {
+            overtaken.index = overtaken.index.map(|index| index + 1);
+        }
+        let was_held = taken.index.is_some();
         if was_held {
             self.state
                 .indices
@@ -233,14 +305,10 @@ impl Execution {
                 .expect("an index was given here")
                 .0 += 1;
         }
-        let record = head.record;
+        let record = taken.record;
         let delivered = self.delivered.entry(on).or_insert(record.offset);
         *delivered = (*delivered).max(record.offset);
-        self.state
-            .advertised
-            .entry(on)
-            .or_default()
-            .merge(&record.clock);
+        self.fold(on, &record.clock);
         if let Some((sender, sequence)) = record.tag {
             let mark = self
                 .state
@@ -256,6 +324,20 @@ impl Execution {
             record,
             was_held,
         }
+    }
+
+    /// The clock of a delivered record enters the advertised term.
+    fn fold(&mut self, on: Channel, clock: &Clock) {
+        let mut folded = clock.clone();
+        if self.breaks(Broken::NoFoldAtDelivery) {
+            return;
+        }
+        if self.breaks(Broken::FoldReceivedChannelsOnly) {
+            let inputs = &self.inputs;
+            folded.offsets.retain(|on, _| inputs.contains(on));
+            folded.sequences.retain(|(on, _), _| inputs.contains(on));
+        }
+        self.state.advertised.entry(on).or_default().merge(&folded);
     }
 
     /// Decision D11: what is still held when a drain or a step ends takes the next indices of its channel.
@@ -275,7 +357,8 @@ impl Execution {
         log_starts: &BTreeMap<Channel, i64>,
         gone: &BTreeSet<Topic>,
     ) -> Result<(), Refused> {
-        for &on in &self.inputs {
+        let heeds_lost = !self.breaks(Broken::IgnoreLostPositions);
+        for &on in self.inputs.iter().filter(|_| heeds_lost) {
             let Some(&log_start) = log_starts.get(&on) else {
                 continue;
             };
@@ -299,6 +382,7 @@ impl Execution {
         }
         for &on in &self.inputs {
             if gone.contains(&topic_of(on))
+                && !self.breaks(Broken::IgnoreDeletedHeld)
                 && let Some(head) = self.held(on).first()
             {
                 return Err(Refused::at("vc-deleted-input-held", on, head.record.offset));
@@ -309,20 +393,27 @@ impl Execution {
         Ok(())
     }
 
-    pub(crate) fn sweep(&mut self, truncation: &Truncation) {
-        self.swept.extend(&truncation.drop_gone);
+    pub(crate) fn sweep(
+        &mut self,
+        drop_below: &BTreeMap<Channel, i64>,
+        drop_gone: &BTreeSet<Topic>,
+    ) {
+        let beyond = match self.broken {
+            Some(Broken::TruncateAboveBound) => 2,
+            _ => 0,
+        };
+        self.swept.extend(drop_gone);
+        self.cursor = None;
         let state = &mut self.state;
         for clock in state.advertised.values_mut().chain([&mut state.carried]) {
             clock.offsets.retain(|&on, &mut offset| {
-                let below = truncation
-                    .drop_below
-                    .get(&on)
-                    .is_some_and(|&bound| offset < bound);
-                !below && !truncation.drop_gone.contains(&topic_of(on))
+                let bound = drop_below.get(&on);
+                let below = bound.is_some_and(|&bound| offset < bound.saturating_add(beyond));
+                !below && !drop_gone.contains(&topic_of(on))
             });
             clock
                 .sequences
-                .retain(|&(on, _), _| !truncation.drop_gone.contains(&topic_of(on)));
+                .retain(|&(on, _), _| !drop_gone.contains(&topic_of(on)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::broken::Broken;
 use crate::clock::Clock;
 use crate::id::{Channel, Sender, Topic};
 use crate::record::Held;
@@ -64,6 +65,17 @@ pub struct Execution {
     pub own_claims: BTreeMap<Channel, i64>,
     /// Channels with a send since the last fence.
     pub unfenced: BTreeSet<Channel>,
+    /// Channels with a send since the last commit.
+    pub sent_in_step: BTreeSet<Channel>,
     /// Where the scan stands: the channel of the last delivery of this pass.
     pub cursor: Option<Channel>,
+    /// The rule that this execution breaks.
+    pub broken: Option<Broken>,
+}
+
+impl Execution {
+    /// Whether this is the rule that the execution breaks. Every rule asks where it is kept.
+    pub(crate) fn breaks(&self, rule: Broken) -> bool {
+        self.broken == Some(rule)
+    }
 }

@@ -8,8 +8,17 @@ use crate::id::{Channel, Sender, channel_text, parse_channel, parse_uuid, uuid_t
 use crate::model::Store;
 use crate::record::{Held, Record};
 
+impl Execution {
+    /// Ends a step: what is still held has its index, and the bytes are returned.
+    pub(crate) fn leave(&mut self) -> Store {
+        self.give_indices();
+        self.cursor = None;
+        render(self)
+    }
+}
+
 /// Everything the execution would leave behind.
-pub(crate) fn render(execution: &Execution) -> Store {
+fn render(execution: &Execution) -> Store {
     let state = &execution.state;
     let mut store = Store::new();
     if let Some((inputs, sinks)) = &state.scope {

@@ -7,7 +7,7 @@
 //!
 //! A [`Model`] is committed bytes and, while it runs, an [`Execution`] over them. What a host may do with a node it may do
 //! with the model: open it from what is committed, feed records and positions, pull deliveries, stamp sends, commit or
-//! abort the step.
+//! abort the step. A model can be told to break one rule ([`Broken`]): then it is what a judge of the protocol must condemn.
 //!
 //! ```
 //! use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +33,7 @@
 
 #![forbid(unsafe_code)]
 
+mod broken;
 mod clock;
 mod delivery;
 mod execution;
@@ -46,6 +47,7 @@ mod record;
 mod refused;
 mod stamp;
 
+pub use broken::{Broken, UnknownBroken};
 pub use clock::Clock;
 pub use execution::{Execution, State};
 pub use facts::{Mark, OpenLine, Opened, Truncation};

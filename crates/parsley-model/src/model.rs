@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::broken::Broken;
+use crate::clock::Clock;
 use crate::execution::Execution;
 use crate::facts::{Mark, OpenLine, Opened, Truncation};
 use crate::hold::{Hold, Wait};
-use crate::id::Channel;
+use crate::id::{Channel, Topic};
 use crate::record::{Delivery, Event, Fetched, Stamp};
 use crate::refused::Refused;
 use crate::{layout, open};
@@ -25,6 +27,7 @@ pub struct Model {
     execution: Option<Execution>,
     /// Largest clock in bytes, inclusive.
     budget: usize,
+    broken: Option<Broken>,
 }
 
 impl Default for Model {
@@ -33,6 +36,7 @@ impl Default for Model {
             committed: BTreeMap::new(),
             execution: None,
             budget: 262_144,
+            broken: None,
         }
     }
 }
@@ -50,9 +54,20 @@ impl Model {
     pub fn over(committed: Store, budget: usize) -> Model {
         Model {
             committed,
-            execution: None,
             budget,
+            ..Model::default()
         }
+    }
+
+    /// The same model, breaking a rule or none from its next initialisation on.
+    pub fn breaking(mut self, broken: Option<Broken>) -> Model {
+        self.broken = broken;
+        self
+    }
+
+    /// The rule that it breaks.
+    pub fn broken(&self) -> Option<Broken> {
+        self.broken
     }
 
     /// Whether an execution runs.
@@ -74,7 +89,7 @@ impl Model {
     pub fn open(&mut self, line: &OpenLine) -> Result<Opened, Refused> {
         assert!(self.execution.is_none(), "open while an execution runs");
         let state = layout::parse(&self.committed).ok_or(Refused::bare("vc-corrupt-state"))?;
-        let (execution, opened) = open::initialise(state, line)?;
+        let (execution, opened) = open::initialise(state, line, self.broken)?;
         self.execution = Some(execution);
         Ok(opened)
     }
@@ -124,24 +139,31 @@ impl Model {
         self.execution.as_mut().expect(RUNS).fence(acks);
     }
 
-    /// Ends the step: everything sent is acknowledged and the state is in the committed bytes.
-    pub fn commit(&mut self, acks: &BTreeMap<Channel, i64>) {
+    /// Ends the step: everything sent is acknowledged and the state is in the committed bytes. Returns the positions that
+    /// belong to them.
+    pub fn commit(&mut self, acks: &BTreeMap<Channel, i64>) -> BTreeMap<Channel, i64> {
         self.fence(acks);
         let execution = self.execution.as_mut().expect(RUNS);
-        execution.give_indices();
-        execution.cursor = None;
-        self.committed = layout::render(execution);
+        execution.sent_in_step.clear();
+        self.committed = execution.leave();
+        self.resume_positions()
     }
 
-    /// The step is lost and the execution ends.
+    /// The step is lost and the execution, if one runs, ends.
     pub fn abort(&mut self) {
-        self.execution = None;
+        let ended = self.execution.take();
+        if let Some(mut ended) = ended
+            && ended.breaks(Broken::KeepStateAfterAbort)
+        {
+            self.committed = ended.leave();
+        }
     }
 
     /// Commits and ends the execution.
-    pub fn stop(&mut self) {
-        self.commit(&BTreeMap::new());
+    pub fn stop(&mut self) -> BTreeMap<Channel, i64> {
+        let positions = self.commit(&BTreeMap::new());
         self.execution = None;
+        positions
     }
 
     /// The point in this execution that an answer asked for from now on speaks for.
@@ -169,11 +191,26 @@ impl Model {
 
     /// A check, and a sweep if it refuses nothing.
     pub fn truncate(&mut self, truncation: &Truncation) -> Result<(), Refused> {
-        self.run(|execution| {
-            execution.check(&truncation.log_starts, &truncation.gone)?;
-            execution.sweep(truncation);
-            Ok(())
-        })
+        self.check(&truncation.log_starts, &truncation.gone)?;
+        self.sweep(&truncation.drop_below, &truncation.drop_gone);
+        Ok(())
+    }
+
+    /// Judges what the host learned of log starts and deletions.
+    pub fn check(
+        &mut self,
+        log_starts: &BTreeMap<Channel, i64>,
+        gone: &BTreeSet<Topic>,
+    ) -> Result<(), Refused> {
+        self.run(|execution| execution.check(log_starts, gone))
+    }
+
+    /// Drops offset claims below the bounds, and all claims on topics gone for good.
+    pub fn sweep(&mut self, drop_below: &BTreeMap<Channel, i64>, drop_gone: &BTreeSet<Topic>) {
+        self.execution
+            .as_mut()
+            .expect(RUNS)
+            .sweep(drop_below, drop_gone);
     }
 
     /// Every blocked head and what it waits for.
@@ -221,6 +258,25 @@ impl Model {
         named
     }
 
+    /// How many sequence claims the next stamp may hold.
+    pub fn sequence_claims(&self) -> usize {
+        let execution = self.execution();
+        execution.custody().sequences.len() + execution.own_claims.len()
+    }
+
+    /// The channels that the next stamp may claim by sequence.
+    pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
+        let execution = self.execution();
+        let Clock { sequences, .. } = execution.custody();
+        let own = execution.own_claims.keys().copied();
+        sequences.keys().map(|&(on, _)| on).chain(own).collect()
+    }
+
+    /// How many records are held.
+    pub fn held(&self) -> usize {
+        self.execution().state.held.values().map(Vec::len).sum()
+    }
+
     /// A refusal stops the whole node: nothing of the step is kept.
     fn run<T>(
         &mut self,
@@ -228,7 +284,7 @@ impl Model {
     ) -> Result<T, Refused> {
         let outcome = step(self.execution.as_mut().expect(RUNS));
         if outcome.is_err() {
-            self.execution = None;
+            self.abort();
         }
         outcome
     }

@@ -2,18 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::broken::Broken;
 use crate::clock::Clock;
 use crate::execution::{Execution, State};
 use crate::facts::{OpenLine, Opened};
 use crate::id::{Channel, Topic, channel, named, topic_of};
 use crate::refused::{MISSING_END, Refused};
 
-pub(crate) fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Opened), Refused> {
+pub(crate) fn initialise(
+    state: State,
+    line: &OpenLine,
+    broken: Option<Broken>,
+) -> Result<(Execution, Opened), Refused> {
     let recorded = state.scope.clone();
     if recorded.is_none() && line.group_has_positions {
         return Err(Refused::bare("vc-state-lost"));
     }
-    let mut execution = restore(state, line);
+    let mut execution = restore(state, line, broken);
     let mut opened = Opened::default();
     if let Some((inputs, sinks)) = &recorded {
         for &on in inputs.difference(&line.inputs) {
@@ -32,6 +37,9 @@ pub(crate) fn initialise(state: State, line: &OpenLine) -> Result<(Execution, Op
         {
             if line.unresolved.contains(topic) {
                 return Err(missing_sink(*topic));
+            }
+            if execution.breaks(Broken::ForgetRemovedSink) {
+                continue;
             }
             for (&on, &end) in line.ends.iter().filter(|(on, _)| topic_of(**on) == *topic) {
                 execution.state.carried.claim_offset(on, end - 1);
@@ -67,7 +75,38 @@ fn missing_sink(topic: Topic) -> Refused {
     Refused::on("vc-missing-sink", channel(topic, 0))
 }
 
-fn restore(state: State, line: &OpenLine) -> Execution {
+/// What a broken protocol forgets between two executions.
+fn forget(state: &mut State, broken: Broken) {
+    match broken {
+        Broken::ForgetHeldAtRestore => {
+            for (on, queue) in std::mem::take(&mut state.held) {
+                if let Some(last) = queue.last() {
+                    state.frontiers.insert(on, last.record.offset);
+                }
+            }
+            for (head, tail) in state.indices.values_mut() {
+                *head = *tail;
+            }
+        }
+        Broken::ForgetHeldClocksAtRestore => {
+            for held in state.held.values_mut().flatten() {
+                held.record.clock = Clock::default();
+            }
+        }
+        Broken::ForgetSendSequencesAtRestore => state.sent.clear(),
+        Broken::ForgetDeliveredMarksAtRestore => state.marks.clear(),
+        Broken::ForgetPastAtRestore => {
+            state.advertised.clear();
+            state.carried = Clock::default();
+        }
+        _ => {}
+    }
+}
+
+fn restore(mut state: State, line: &OpenLine, broken: Option<Broken>) -> Execution {
+    if let Some(broken) = broken {
+        forget(&mut state, broken);
+    }
     let mut fed: BTreeMap<Channel, i64> = state.frontiers.clone();
     for (&on, queue) in &state.held {
         if let Some(last) = queue.last() {
@@ -79,7 +118,10 @@ fn restore(state: State, line: &OpenLine) -> Execution {
         me: named(&line.name),
         inputs: line.inputs.clone(),
         sinks: line.sinks.clone(),
-        delivered: state.frontiers.clone(),
+        delivered: match broken {
+            Some(Broken::ForgetPastAtRestore) => BTreeMap::new(),
+            _ => state.frontiers.clone(),
+        },
         state,
         fed,
         resume: BTreeMap::new(),
@@ -93,15 +135,20 @@ fn restore(state: State, line: &OpenLine) -> Execution {
         own_vouched: BTreeMap::new(),
         own_claims: BTreeMap::new(),
         unfenced: BTreeSet::new(),
+        sent_in_step: BTreeSet::new(),
         cursor: None,
+        broken,
     }
 }
 
 /// The input's past moves into custody and its keys go.
 fn remove_input(execution: &mut Execution, on: Channel) -> Result<(), Refused> {
-    if let Some(head) = execution.held(on).first() {
+    if let Some(head) = execution.held(on).first()
+        && !execution.breaks(Broken::DiscardHeldOfRemovedInput)
+    {
         return Err(Refused::at("vc-removed-input-held", on, head.record.offset));
     }
+    let carries = !execution.breaks(Broken::ForgetRemovedInput);
     let state = &mut execution.state;
     let marks = state.marks.clone();
     for clock in state.advertised.values_mut().chain([&mut state.carried]) {
@@ -114,10 +161,14 @@ fn remove_input(execution: &mut Execution, on: Channel) -> Result<(), Refused> {
             }
         }
     }
-    if let Some(frontier) = state.frontiers.remove(&on) {
+    if let Some(frontier) = state.frontiers.remove(&on)
+        && carries
+    {
         state.carried.claim_offset(on, frontier);
     }
-    if let Some(advertised) = state.advertised.remove(&on) {
+    if let Some(advertised) = state.advertised.remove(&on)
+        && carries
+    {
         state.carried.merge(&advertised);
     }
     state.held.remove(&on);
@@ -134,12 +185,15 @@ fn add_input(
     line: &OpenLine,
     on: Channel,
 ) -> Result<Option<i64>, Refused> {
-    if line.deleted.contains(&topic_of(on)) {
+    if line.deleted.contains(&topic_of(on)) || execution.breaks(Broken::JoinWithoutSeed) {
         return Ok(None);
     }
     let mut past: Clock = execution.delivered_past();
     past.sequences
         .retain(|&(claimed_on, _), _| claimed_on == on);
+    if execution.breaks(Broken::JoinWithoutEnd) {
+        past.sequences.clear();
+    }
     let mut seed = past.offsets.get(&on).copied();
     if !past.sequences.is_empty() {
         let &end = line.ends.get(&on).ok_or(Refused::on(MISSING_END, on))?;
@@ -201,6 +255,9 @@ fn resume_is_retained(
     log_starts: &BTreeMap<Channel, i64>,
     line: &OpenLine,
 ) -> Result<(), Refused> {
+    if execution.breaks(Broken::IgnoreLostPositions) {
+        return Ok(());
+    }
     for &on in &execution.inputs {
         let (Some(&log_start), Some(&resume)) = (log_starts.get(&on), execution.resume.get(&on))
         else {

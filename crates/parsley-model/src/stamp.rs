@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::broken::Broken;
 use crate::clock::Clock;
 use crate::execution::Execution;
 use crate::facts::Mark;
@@ -25,18 +26,53 @@ impl Execution {
 
     /// Delivered, advertised and carried: what this node has delivered, and nothing that it merely holds or sent.
     pub fn delivered_past(&self) -> Clock {
-        let mut past = self.state.carried.clone();
-        for (&on, &offset) in &self.delivered {
-            past.claim_offset(on, offset);
-        }
-        for clock in self.state.advertised.values() {
-            past.merge(clock);
-        }
+        let mut past = self.custody();
+        past.merge(&self.delivered_term());
         past
     }
 
+    /// Advertised and carried: what is stored of the past as clocks.
+    pub fn custody(&self) -> Clock {
+        let mut custody = self.advertised_term();
+        custody.merge(&self.state.carried);
+        custody
+    }
+
+    fn delivered_term(&self) -> Clock {
+        Clock {
+            offsets: self.delivered.clone(),
+            ..Clock::default()
+        }
+    }
+
+    fn advertised_term(&self) -> Clock {
+        let mut term = Clock::default();
+        for clock in self.state.advertised.values() {
+            term.merge(clock);
+        }
+        term
+    }
+
+    /// The terms of the stamp but the own one, as they are.
+    fn stamped_past(&self) -> Clock {
+        match self.broken {
+            Some(Broken::DropDeliveredTerm) => self.custody(),
+            Some(Broken::DropAdvertisedTerm) => {
+                let mut past = self.delivered_term();
+                past.merge(&self.state.carried);
+                past
+            }
+            Some(Broken::DropCarriedTerm) => {
+                let mut past = self.delivered_term();
+                past.merge(&self.advertised_term());
+                past
+            }
+            _ => self.delivered_past(),
+        }
+    }
+
     fn stamp(&self) -> Clock {
-        let mut stamp = self.delivered_past();
+        let mut stamp = self.stamped_past();
         for ((on, sender), sequence) in std::mem::take(&mut stamp.sequences) {
             if sender == self.me {
                 let vouched = self
@@ -54,6 +90,9 @@ impl Execution {
                 continue;
             }
             stamp.claim_sequence(on, sender, sequence);
+        }
+        if self.breaks(Broken::DropOwnTerm) {
+            return stamp;
         }
         for (&on, &offset) in &self.own_offsets {
             stamp.claim_offset(on, offset);
@@ -73,9 +112,16 @@ impl Execution {
         if bytes.len() > budget {
             return Err(Refused::on("vc-clock-too-wide", to));
         }
-        let sequence = self.state.sent.get(&to).map_or(0, |&last| last + 1);
+        let first_of_step = self.sent_in_step.insert(to);
+        let sequence = match self.state.sent.get(&to) {
+            Some(&last) if !first_of_step && self.breaks(Broken::ReuseASequence) => last,
+            last => last.map_or(0, |&last| last + 1),
+        };
         self.state.sent.insert(to, sequence);
         self.unfenced.insert(to);
+        if self.breaks(Broken::ClaimTheUnacknowledged) {
+            self.own_claims.insert(to, sequence);
+        }
         Ok(Stamp {
             to,
             sequence,
@@ -87,6 +133,9 @@ impl Execution {
     /// Decision D10.
     pub(crate) fn fence(&mut self, acks: &BTreeMap<Channel, i64>) {
         let unfenced = std::mem::take(&mut self.unfenced);
+        if self.breaks(Broken::ForgetAcknowledgements) {
+            return;
+        }
         for on in &unfenced {
             self.own_claims.insert(*on, self.state.sent[on]);
         }
@@ -147,6 +196,10 @@ impl Execution {
 
     /// A watermark of 0 says nothing (decision D16).
     pub(crate) fn watermarks(&mut self, mark: &Mark, watermarks: &BTreeMap<Channel, i64>) {
+        let mark = match self.broken {
+            Some(Broken::EvidenceWithoutMark) => &self.mark(),
+            _ => mark,
+        };
         for (&on, &watermark) in watermarks.iter().filter(|(_, watermark)| **watermark > 0) {
             self.evidence
                 .entry(on)
