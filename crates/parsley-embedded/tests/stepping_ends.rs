@@ -81,6 +81,15 @@ fn a_step_that_fails_in_its_middle_is_given_up_and_made_again() {
         "round by round"
     );
     assert_eq!(values(host.log(), "t"), ["0", "1"]);
+    let claimed: Vec<_> = records(&host, "t")
+        .iter()
+        .map(|record| clock_of(record).offset(at_s))
+        .collect();
+    assert_eq!(
+        claimed,
+        [Some(3), Some(3)],
+        "a round is acknowledged with the last offset of it"
+    );
 }
 
 #[test]
@@ -144,6 +153,17 @@ fn a_send_that_cannot_be_appended_ends_the_execution() {
     assert_eq!(given_up.appended, []);
     let (end, _) = ended(stepper.open("s", 0));
     assert_eq!(end.refusal().unwrap().code, RefusalCode::MissingSink);
+}
+
+#[test]
+fn an_opening_that_is_refused_leaves_nothing_open() {
+    let host = pair_host(builder());
+    let mut stepper = opened(&host, &pair());
+    host.delete_topic("out").unwrap();
+    let (end, given_up) = ended(stepper.open("s", 0));
+    assert_eq!(end.refusal().unwrap().code, RefusalCode::MissingSink);
+    assert_eq!(given_up, StepReport::default());
+    assert!(!stepper.is_open("s", 0).unwrap());
 }
 
 #[test]
