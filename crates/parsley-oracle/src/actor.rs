@@ -5,7 +5,7 @@ use crate::set::EmissionSet;
 use crate::{Channel, Emission, SendOrder};
 
 /// One actor: what it was handed, what it sent, what it is owed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ActorState {
     pub(crate) name: String,
     pub(crate) order: SendOrder,

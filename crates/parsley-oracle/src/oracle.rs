@@ -9,7 +9,7 @@ use crate::{Actor, Channel, Emission, Misuse, SendOrder};
 ///
 /// An actor always has one open step: what was delivered to it and what it emitted since its last [`commit`](Self::commit) or
 /// [`abort`](Self::abort). What an open step has done counts for that actor, and is not there for anybody else.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Oracle {
     pub(crate) actors: Vec<ActorState>,
     pub(crate) channels: Vec<ChannelState>,
@@ -17,7 +17,7 @@ pub struct Oracle {
 }
 
 /// What an oracle knows about one channel.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ChannelState {
     pub(crate) name: String,
     /// It was deleted: nothing on it is owed any more.

@@ -4,7 +4,7 @@ use crate::set::EmissionSet;
 use crate::{Actor, Channel};
 
 /// One emission and what became of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) creator: Actor,
     pub(crate) channel: Channel,
