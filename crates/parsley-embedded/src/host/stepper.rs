@@ -28,8 +28,8 @@ use crate::log::Log;
 /// E4). [Delays](crate::HostBuilder::delay) and the observers of the host work as ever, the observers in the caller's thread; a panic of
 /// one goes through to the caller, and the task is no longer open.
 ///
-/// While it lives the stages count as running: no other stepper, and no [`Running`](crate::Running), gets them. Dropping it lets go of them, and of
-/// every task as [`Stepper::crash`] does.
+/// While it lives the stages count as running: no other stepper, and no [`Running`](crate::Running), gets them. Dropping it lets go of
+/// them, and of every task as [`Stepper::crash`] does.
 ///
 /// Every method that names a task fails with [`StepError::NoTask`] when there is none, and all but [`Stepper::open`],
 /// [`Stepper::crash`] and [`Stepper::is_open`] with [`StepError::NotOpen`] when it is not open.
@@ -119,8 +119,8 @@ impl Stepper {
         self.tasks.iter().map(SteppedTask::name)
     }
 
-    /// Opens a task by the full initialisation from committed state (`docs/protocol.md`, Host duties, H5), and commits what that writes. One that is
-    /// open is crashed first. After a refusal, too, the task may be opened again, as it may when an application is started anew.
+    /// Opens a task by the full initialisation from committed state (`docs/protocol.md`, Words, H5), and commits what that writes. One that
+    /// is open is crashed first. After a refusal, too, the task may be opened again, as it may when an application is started anew.
     ///
     /// # Errors
     ///
