@@ -42,6 +42,13 @@ pub enum Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Txn(u64);
 
+impl Txn {
+    /// Its number, counted from 0 at its broker.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
 impl fmt::Display for Txn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "transaction {}", self.0)
@@ -202,7 +209,7 @@ impl SimBroker {
     }
 
     /// Deletes a topic with all its records, and returns the identity that it had; `None` when there is no such topic. What open
-    /// transactions wrote to it is lost, and its partitions get no markers any more.
+    /// transactions wrote to it is lost, and the markers that were pending on it are dropped.
     pub fn delete_topic(&mut self, name: &str) -> Option<TopicId> {
         let topic = &mut self.topics[*self.by_name.get(name)?];
         if topic.deleted {
@@ -295,6 +302,9 @@ impl SimBroker {
 
     /// Decides a transaction. A marker for each partition that it wrote to is pending after it; in [`AppendMode::Atomic`] all are written.
     ///
+    /// Kafka's coordinator names partitions by the names of their topics. So where a topic was created again since the transaction wrote to it,
+    /// the marker goes to the new one, on which nothing is the transaction's.
+    ///
     /// # Errors
     ///
     /// [`EndError`] when it is not open, or is to be committed before everything of it is replicated. Nothing changed then.
@@ -309,11 +319,10 @@ impl SimBroker {
                 return Err(EndError::Unreplicated { txn, channel });
             }
         }
-        let channels: Vec<Channel> = transaction
+        let channels: BTreeSet<Channel> = transaction
             .channels
             .iter()
-            .copied()
-            .filter(|channel| self.exists(channel.topic))
+            .filter_map(|&channel| self.newest(channel))
             .collect();
         if let Some(transaction) = self.open_mut(txn) {
             transaction.outcome = Some(outcome);
@@ -457,6 +466,13 @@ impl SimBroker {
     fn live(&self, topic: TopicId) -> Option<&Topic> {
         let topic = &self.topics[*self.by_id.get(&topic)?];
         (!topic.deleted).then_some(topic)
+    }
+
+    /// The channel that now has the topic name and the partition of this one.
+    fn newest(&self, channel: Channel) -> Option<Channel> {
+        let (name, _) = self.name_of(channel.topic)?;
+        let newest = self.topic_id(name)?.partition(channel.partition);
+        self.log(newest).map(|_| newest)
     }
 
     fn live_logs(&self) -> impl Iterator<Item = (Channel, &Log)> {

@@ -30,6 +30,8 @@ pub struct Census {
     pub open_transactions: u64,
     /// Records that were appended to a partition on which a transaction other than their own had no replicated marker yet.
     pub appended_behind_open: u64,
+    /// Markers of transactions whose records there were lost with an earlier incarnation of the topic.
+    pub stray_markers: u64,
     /// Deletions of records that moved a log's start.
     pub truncations: u64,
     /// Topics that were created under the name of a deleted one.

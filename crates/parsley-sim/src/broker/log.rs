@@ -43,6 +43,8 @@ pub(super) struct Log {
     unstable: Vec<Unstable>,
     /// How many records were appended while another's transaction was unstable.
     appended_behind_open: u64,
+    /// How many markers came of transactions that have no record here.
+    stray_markers: u64,
 }
 
 impl Log {
@@ -100,26 +102,28 @@ impl Log {
 
     /// Whether all that the transaction wrote here is replicated.
     pub(super) fn has_replicated(&self, txn: Txn) -> bool {
-        self.unstable
-            .iter()
-            .filter(|unstable| unstable.txn == txn)
-            .filter_map(|unstable| unstable.offsets.last())
-            .all(|&last| last < self.high_watermark)
+        let own = self.unstable.iter().find(|unstable| unstable.txn == txn);
+        own.and_then(|own| own.offsets.last())
+            .is_none_or(|&last| last < self.high_watermark)
     }
 
     pub(super) fn write_marker(&mut self, txn: Txn, outcome: Outcome) -> Offset {
-        for unstable in &mut self.unstable {
-            if unstable.txn == txn {
-                unstable.marker_written = true;
-                if outcome == Outcome::Aborted {
-                    for &offset in &unstable.offsets {
-                        self.entries[offset as usize] = Entry::Aborted;
-                    }
-                }
-            }
-        }
         let offset = self.end();
         self.entries.push(Entry::Marker);
+        let own = self
+            .unstable
+            .iter_mut()
+            .find(|unstable| unstable.txn == txn);
+        let Some(own) = own else {
+            self.stray_markers += 1;
+            return offset;
+        };
+        own.marker_written = true;
+        if outcome == Outcome::Aborted {
+            for &offset in &own.offsets {
+                self.entries[offset as usize] = Entry::Aborted;
+            }
+        }
         offset
     }
 
@@ -188,6 +192,7 @@ impl Log {
     /// Adds what is below the last stable offset, from offset 0 on.
     pub(super) fn count(&self, census: &mut Census) {
         census.appended_behind_open += self.appended_behind_open;
+        census.stray_markers += self.stray_markers;
         let stable = self.between(0, self.last_stable());
         let shape: Vec<Shape> = stable.iter().map(Shape::of).collect();
         let is_committed = |shape: &Shape| *shape == Shape::Committed;

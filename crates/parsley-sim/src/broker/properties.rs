@@ -1,6 +1,6 @@
 //! The broker against a list of what was done to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use parsley_core::{Channel, Offset, Record};
@@ -109,6 +109,9 @@ struct World {
     notes: BTreeMap<Channel, NotedLog>,
     open: [Option<Txn>; PRODUCERS],
     outcomes: BTreeMap<Txn, Outcome>,
+    /// By topic name and partition: the next incarnation's marker is the transaction's too.
+    wrote: BTreeSet<(Txn, usize, i32)>,
+    pending: BTreeSet<(Txn, Channel)>,
     appended: u32,
 }
 
@@ -119,6 +122,8 @@ impl World {
             notes: BTreeMap::new(),
             open: [None; PRODUCERS],
             outcomes: BTreeMap::new(),
+            wrote: BTreeSet::new(),
+            pending: BTreeSet::new(),
             appended: 0,
         };
         for name in TOPICS {
@@ -160,6 +165,7 @@ impl World {
     fn write_marker(&mut self, txn: Txn, channel: Channel) {
         let offset = self.broker.write_marker(txn, channel).unwrap();
         assert_eq!(offset as usize, self.notes[&channel].entries.len());
+        assert!(self.pending.remove(&(txn, channel)));
         self.note_marker(txn, channel);
     }
 
@@ -196,16 +202,19 @@ impl World {
                 if atomic {
                     self.note_replicated(channel);
                 }
+                self.wrote.extend(txn.map(|txn| (txn, topic, partition)));
             }
             Operation::End { producer, outcome } => {
                 let Some(txn) = self.open[producer].take() else {
                     return;
                 };
                 self.end(txn, outcome);
-                if atomic {
-                    for channel in self.written_by(txn) {
+                for channel in self.written_by(txn) {
+                    if atomic {
                         self.note_marker(txn, channel);
                         self.note_replicated(channel);
+                    } else {
+                        self.pending.insert((txn, channel));
                     }
                 }
             }
@@ -234,17 +243,17 @@ impl World {
             Operation::Recreate(topic) => {
                 let id = self.broker.delete_topic(TOPICS[topic]).unwrap();
                 self.notes.retain(|channel, _| channel.topic != id);
+                self.pending.retain(|(_, channel)| channel.topic != id);
                 self.create(TOPICS[topic]);
             }
         }
     }
 
+    /// The channels that a transaction's markers go to.
     fn written_by(&self, wanted: Txn) -> Vec<Channel> {
-        let wrote =
-            |noted: &Noted| matches!(noted, Noted::Record { txn: Some(txn), .. } if *txn == wanted);
-        let logs = self.notes.iter();
-        logs.filter(|(_, note)| note.entries.iter().any(wrote))
-            .map(|(channel, _)| *channel)
+        let wrote = self.wrote.iter().filter(|(txn, ..)| *txn == wanted);
+        wrote
+            .map(|&(_, topic, partition)| self.channel(topic, partition))
             .collect()
     }
 
@@ -271,6 +280,11 @@ impl World {
     }
 
     fn check(&self) {
+        assert!(
+            self.broker
+                .pending_markers()
+                .eq(self.pending.iter().copied())
+        );
         for (&channel, note) in &self.notes {
             let stable = note.last_stable();
             let bounds = [

@@ -341,36 +341,54 @@ fn deletion_ends_at_the_last_stable_offset() {
 }
 
 #[test]
-fn deleting_a_topic_leaves_its_transactions_the_other_partitions() {
+fn a_transaction_outlives_the_topics_that_it_wrote_to() {
     let mut broker = SimBroker::new(AppendMode::Interleaved);
     let kept = broker.create_topic("kept", 1).partition(0);
-    let doomed = broker.create_topic("doomed", 1).partition(0);
-    let (decided, open) = (broker.begin(), broker.begin());
-    for txn in [decided, open] {
+    let doomed = broker.create_topic("doomed", 2);
+    let (decided, open, late) = (broker.begin(), broker.begin(), broker.begin());
+    for txn in [decided, open, late] {
         append(&mut broker, kept, "k", Some(txn));
-        append(&mut broker, doomed, "d", Some(txn));
+        append(&mut broker, doomed.partition(0), "d", Some(txn));
+        append(&mut broker, doomed.partition(1), "d", Some(txn));
     }
     broker.replicate(kept);
-    broker.replicate(doomed);
-    append(&mut broker, doomed, "unreplicated", Some(open));
+    broker.replicate(doomed.partition(0));
+    broker.replicate(doomed.partition(1));
+    append(&mut broker, doomed.partition(0), "unreplicated", Some(open));
     broker.end(decided, Outcome::Committed).unwrap();
     broker.delete_topic("doomed").unwrap();
-    assert_eq!(
-        broker.pending_markers().collect::<Vec<_>>(),
-        [(decided, kept)]
-    );
-    let again = broker.create_topic("doomed", 1).partition(0);
     broker
         .end(open, Outcome::Committed)
         .expect("what was lost with a topic is not waited for");
     assert_eq!(
         broker.pending_markers().collect::<Vec<_>>(),
-        [(decided, kept), (open, kept)]
+        [(decided, kept), (open, kept)],
+        "no marker goes to a topic that is gone"
     );
+
+    let again = broker.create_topic("doomed", 1).partition(0);
+    broker.end(late, Outcome::Aborted).unwrap();
+    assert_eq!(
+        broker
+            .pending_markers()
+            .filter(|(txn, _)| *txn == late)
+            .map(|(_, channel)| channel)
+            .collect::<BTreeSet<_>>(),
+        BTreeSet::from([kept, again]),
+        "a marker goes to the partition that has the name now, where there is one"
+    );
+    append(&mut broker, again, "n", None);
     broker.settle();
-    assert!(broker.is_complete(decided) && broker.is_complete(open));
-    assert_eq!(read(&broker, kept, 0), (expected(&[(0, "k"), (1, "k")]), 4));
-    assert_eq!(bounds(&broker, again), [0; 4]);
+    for txn in [decided, open, late] {
+        assert!(broker.is_complete(txn));
+    }
+    assert_eq!(read(&broker, kept, 0), (expected(&[(0, "k"), (1, "k")]), 6));
+    assert_eq!(
+        read(&broker, again, 0),
+        (expected(&[(0, "n")]), 2),
+        "the stray marker takes an offset and aborts nothing"
+    );
+    assert_eq!(broker.census().stray_markers, 1);
 }
 
 #[test]
@@ -414,6 +432,7 @@ fn the_census_tells_where_markers_and_aborted_runs_stand() {
         aborted_transactions: 5,
         open_transactions: 1,
         appended_behind_open: 1,
+        stray_markers: 0,
         truncations: 1,
         recreations: 0,
         topics_by_partitions: [(3, 1)].into(),
