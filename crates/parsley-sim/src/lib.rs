@@ -3,4 +3,6 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
+pub mod diagram;
+pub mod shiviz;
 pub mod trace;

@@ -140,6 +140,34 @@ impl Trace {
             Some(actor) => self.actors.get(actor).map_or("?", String::as_str),
         }
     }
+
+    /// What an event says, on one line, without its step and its actor.
+    pub fn text(&self, event: &Event) -> String {
+        match &event.kind {
+            Kind::Started { restored } => format!("started, {restored} held restored"),
+            Kind::Crashed { mid_step: true } => "crashed within a step".to_owned(),
+            Kind::Crashed { mid_step: false } => "crashed between steps".to_owned(),
+            Kind::Refused { code, found } => format!("refused {code}: {found}"),
+            Kind::Sent { at, clock } => format!("sent {} [{clock}]", self.place(*at)),
+            Kind::Committed => "committed".to_owned(),
+            Kind::Aborted => "aborted".to_owned(),
+            Kind::Received { at } => format!("received {}", self.place(*at)),
+            Kind::Dropped { at } => format!("dropped {}", self.place(*at)),
+            Kind::Held { at, blocked_by } => format!("holds {} for {blocked_by}", self.place(*at)),
+            Kind::Delivered { at, was_held } => {
+                let held = if *was_held { ", which was held" } else { "" };
+                format!("delivered {}{held}", self.place(*at))
+            }
+            Kind::Advanced { channel, next } => {
+                format!(
+                    "is past {}@{}",
+                    self.channel(*channel),
+                    next.saturating_sub(1)
+                )
+            }
+            Kind::Note(text) => text.clone(),
+        }
+    }
 }
 
 /// One line for each event.
@@ -148,28 +176,7 @@ impl fmt::Display for Trace {
         writeln!(f, "scenario {} seed {}", self.scenario, self.seed)?;
         for event in &self.events {
             write!(f, "{:>5}  {:<12} ", event.step, self.actor(event.actor))?;
-            match &event.kind {
-                Kind::Started { restored } => writeln!(f, "started, {restored} held restored"),
-                Kind::Crashed { mid_step: true } => writeln!(f, "crashed within a step"),
-                Kind::Crashed { mid_step: false } => writeln!(f, "crashed between steps"),
-                Kind::Refused { code, found } => writeln!(f, "refused {code}: {found}"),
-                Kind::Sent { at, clock } => writeln!(f, "sent {} [{clock}]", self.place(*at)),
-                Kind::Committed => writeln!(f, "committed"),
-                Kind::Aborted => writeln!(f, "aborted"),
-                Kind::Received { at } => writeln!(f, "received {}", self.place(*at)),
-                Kind::Dropped { at } => writeln!(f, "dropped {}", self.place(*at)),
-                Kind::Held { at, blocked_by } => {
-                    writeln!(f, "holds {} for {blocked_by}", self.place(*at))
-                }
-                Kind::Delivered { at, was_held } => {
-                    let held = if *was_held { ", which was held" } else { "" };
-                    writeln!(f, "delivered {}{held}", self.place(*at))
-                }
-                Kind::Advanced { channel, next } => {
-                    writeln!(f, "is past {}@{}", self.channel(*channel), next - 1)
-                }
-                Kind::Note(text) => writeln!(f, "{text}"),
-            }?;
+            writeln!(f, "{}", self.text(event))?;
         }
         if let Some(found) = &self.violation {
             writeln!(f, "VIOLATION {}: {}", found.rule, found.text)?;

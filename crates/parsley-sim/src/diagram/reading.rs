@@ -1,0 +1,305 @@
+//! What a trace says between its lines: which event follows from which, what became of a send, how long a record was held,
+//! and when a task was down.
+
+use std::collections::BTreeMap;
+
+use super::columns::{Columns, Role};
+use crate::trace::{At, Kind, Trace};
+
+/// What became of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// Its transaction committed.
+    Committed,
+    /// Its transaction aborted, or its task ended before it could commit.
+    Aborted,
+    /// The trace ends before either.
+    Undecided,
+    /// It was part of no transaction.
+    Appended,
+}
+
+impl Fate {
+    /// The fate in a word.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Aborted => "aborted",
+            Self::Undecided => "not yet committed",
+            Self::Appended => "appended",
+        }
+    }
+}
+
+/// How a stretch of holding ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HoldEnd {
+    /// The record was delivered.
+    Delivered,
+    /// Its task went down.
+    Down,
+    /// The trace ended.
+    Trace,
+}
+
+/// A stretch of time in which a task held a record: a hold that outlives an execution has one for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hold {
+    /// Where.
+    pub(crate) column: usize,
+    /// Which.
+    pub(crate) at: At,
+    /// The event that received the record, in this execution or an earlier one.
+    pub(crate) received: usize,
+    /// The event with which the stretch begins.
+    pub(crate) from: usize,
+    /// The event with which it ends; the number of events if the trace ended first.
+    pub(crate) to: usize,
+    /// How it ended.
+    pub(crate) end: HoldEnd,
+}
+
+/// A stretch of time in which a task was down: from the event that stopped it to the one that started it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Down {
+    /// Whose.
+    pub(crate) column: usize,
+    /// The event that stopped it; `None` for the time before its first start.
+    pub(crate) from: Option<usize>,
+    /// The event that started it, if one did.
+    pub(crate) to: Option<usize>,
+}
+
+/// A trace with its events linked. Events are named by their place in [`Trace::events`].
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    /// The lines.
+    pub(crate) columns: Columns,
+    /// For each event, its line.
+    pub(crate) column: Vec<usize>,
+    /// For each event that concerns a record, the event that sent it, if the trace has it.
+    pub(crate) send: Vec<Option<usize>>,
+    /// For each event, the one that it follows from: of a send the last delivery to its sender that was not undone, of anything
+    /// else that concerns a record the record's send. Always an earlier event.
+    pub(crate) cause: Vec<Option<usize>>,
+    /// For each send, what became of it.
+    pub(crate) fate: Vec<Option<Fate>>,
+    /// The holds, in the order in which their stretches ended.
+    pub(crate) holds: Vec<Hold>,
+    /// When tasks were down.
+    pub(crate) downs: Vec<Down>,
+    /// What blocked a record at an actor: line and record, then event and claim.
+    pub(crate) blocks: BTreeMap<(usize, At), Vec<usize>>,
+}
+
+/// A record that was received and not delivered.
+#[derive(Clone, Copy, Debug)]
+struct Kept {
+    received: usize,
+    from: usize,
+    committed: bool,
+}
+
+/// What is known of one line at one moment.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    /// Sends since the last commit.
+    sends: Vec<usize>,
+    /// The last delivery, and the last one that was committed.
+    delivered: Option<usize>,
+    delivered_for_good: Option<usize>,
+    /// Records in the buffer.
+    kept: BTreeMap<At, Kept>,
+    /// Records with a committed receipt that were delivered since the last commit.
+    taken: BTreeMap<At, Kept>,
+    /// The event that stopped it, while it is down.
+    stopped: Option<usize>,
+    /// Whether anything happened to it so far.
+    seen: bool,
+}
+
+/// The record that an event concerns.
+pub(crate) fn record(kind: &Kind) -> Option<At> {
+    match kind {
+        Kind::Sent { at, .. }
+        | Kind::Received { at }
+        | Kind::Dropped { at }
+        | Kind::Held { at, .. }
+        | Kind::Delivered { at, .. } => Some(*at),
+        _ => None,
+    }
+}
+
+impl Reading {
+    /// Reads a trace.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let columns = Columns::of(trace);
+        let events = trace.events.len();
+        let mut lines = vec![Line::default(); columns.all().len()];
+        let mut sends: BTreeMap<At, usize> = BTreeMap::new();
+        let mut reading = Self {
+            column: trace
+                .events
+                .iter()
+                .map(|event| columns.index(event.actor))
+                .collect(),
+            columns,
+            send: vec![None; events],
+            cause: vec![None; events],
+            fate: vec![None; events],
+            holds: Vec::new(),
+            downs: Vec::new(),
+            blocks: BTreeMap::new(),
+        };
+        for (i, event) in trace.events.iter().enumerate() {
+            let column = reading.column[i];
+            let is_task = reading.columns.all()[column].role == Role::Task;
+            let line = &mut lines[column];
+            if let Some(at) = record(&event.kind) {
+                if matches!(event.kind, Kind::Sent { .. }) {
+                    sends.insert(at, i);
+                    reading.cause[i] = line.delivered;
+                } else {
+                    reading.cause[i] = sends.get(&at).copied();
+                }
+                reading.send[i] = sends.get(&at).copied();
+            }
+            reading.step(i, column, is_task, line, &event.kind);
+            line.seen = true;
+        }
+        for (column, line) in lines.iter_mut().enumerate() {
+            reading.end(column, line, events);
+        }
+        reading
+    }
+
+    /// What an event changes for its line.
+    fn step(&mut self, i: usize, column: usize, is_task: bool, line: &mut Line, kind: &Kind) {
+        match kind {
+            Kind::Started { .. } => {
+                if line.stopped.is_none() {
+                    self.undo(column, line, i);
+                }
+                if line.stopped.is_some() || !line.seen {
+                    self.downs.push(Down {
+                        column,
+                        from: line.stopped.take(),
+                        to: Some(i),
+                    });
+                }
+                for kept in line.kept.values_mut() {
+                    kept.from = i;
+                }
+            }
+            Kind::Crashed { .. } | Kind::Refused { .. } => {
+                line.stopped.get_or_insert(i);
+                if is_task {
+                    self.settle(line, Fate::Aborted);
+                    self.undo(column, line, i);
+                }
+            }
+            Kind::Sent { .. } => {
+                line.sends.push(i);
+                self.fate[i] = Some(if is_task {
+                    Fate::Undecided
+                } else {
+                    Fate::Appended
+                });
+            }
+            Kind::Committed => {
+                self.settle(line, Fate::Committed);
+                line.delivered_for_good = line.delivered;
+                line.taken.clear();
+                line.kept
+                    .values_mut()
+                    .for_each(|kept| kept.committed = true);
+            }
+            Kind::Aborted => {
+                self.settle(line, Fate::Aborted);
+                if is_task && line.stopped.is_none() {
+                    line.delivered = line.delivered_for_good;
+                }
+            }
+            Kind::Received { at } => {
+                let kept = Kept {
+                    received: i,
+                    from: i,
+                    committed: false,
+                };
+                line.kept.entry(*at).or_insert(kept);
+            }
+            Kind::Held { at, .. } => self.blocks.entry((column, *at)).or_default().push(i),
+            Kind::Delivered { at, was_held } => {
+                line.delivered = Some(i);
+                if !is_task {
+                    line.delivered_for_good = Some(i);
+                }
+                if let Some(kept) = line.kept.remove(at) {
+                    if *was_held || self.was_blocked(column, *at, kept.received) {
+                        self.holds
+                            .push(stretch(column, *at, kept, i, HoldEnd::Delivered));
+                    }
+                    if kept.committed {
+                        line.taken.insert(*at, kept);
+                    }
+                }
+            }
+            Kind::Dropped { .. } | Kind::Advanced { .. } | Kind::Note(_) => {}
+        }
+    }
+
+    /// Gives the sends since the last commit their fate.
+    fn settle(&mut self, line: &mut Line, fate: Fate) {
+        for send in line.sends.drain(..) {
+            self.fate[send] = Some(fate);
+        }
+    }
+
+    /// Takes back what a task did since its last commit.
+    fn undo(&mut self, column: usize, line: &mut Line, i: usize) {
+        line.delivered = line.delivered_for_good;
+        for (&at, &kept) in &line.kept {
+            if kept.committed || self.was_blocked(column, at, kept.received) {
+                self.holds.push(stretch(column, at, kept, i, HoldEnd::Down));
+            }
+        }
+        line.kept.retain(|_, kept| kept.committed);
+        line.kept.append(&mut line.taken);
+    }
+
+    /// What is still so when the trace ends.
+    fn end(&mut self, column: usize, line: &mut Line, events: usize) {
+        if line.stopped.is_some() {
+            self.downs.push(Down {
+                column,
+                from: line.stopped,
+                to: None,
+            });
+            return;
+        }
+        for (&at, &kept) in &line.kept {
+            if kept.committed || self.was_blocked(column, at, kept.received) {
+                self.holds
+                    .push(stretch(column, at, kept, events, HoldEnd::Trace));
+            }
+        }
+    }
+
+    /// Whether a record was reported as held at an actor since an event.
+    fn was_blocked(&self, column: usize, at: At, since: usize) -> bool {
+        self.blocks
+            .get(&(column, at))
+            .is_some_and(|events| events.iter().any(|&i| i >= since))
+    }
+}
+
+fn stretch(column: usize, at: At, kept: Kept, to: usize, end: HoldEnd) -> Hold {
+    Hold {
+        column,
+        at,
+        received: kept.received,
+        from: kept.from,
+        to,
+        end,
+    }
+}
