@@ -3,6 +3,25 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
+mod chance;
+mod count;
 pub mod diagram;
+mod engine;
+mod fault;
+pub mod host;
+mod logic;
+mod payload;
+pub mod plan;
+pub mod run;
+pub mod scenario;
+pub mod scenarios;
 pub mod shiviz;
+mod task_host;
 pub mod trace;
+mod world;
+
+pub use chance::Chance;
+pub use count::Counts;
+pub use fault::HostFault;
+pub use task_host::{Sabotage, TaskHost};
+pub use world::{Action, Rule, Violation, World};

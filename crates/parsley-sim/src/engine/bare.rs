@@ -1,0 +1,312 @@
+//! A protocol without a task around it: the plan's emissions, stamped in order, with a wait at each change of partition.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parsley_core::{
+    Channel, Hold, Node, NodeConfig, Offset, OpenFacts, Opened, Receipt, Record, Staged, Stamp,
+    TopicId,
+};
+use parsley_stage::TopicInfo;
+use parsley_stage::partition::partition_of;
+
+use super::{AnyMark, Finished, Handed, Send, SharedStore};
+use crate::host::Stop;
+use crate::payload::{self, Payload};
+use crate::plan::{Declaration, TopicName};
+
+/// How many emissions may wait for acknowledgements before the step has to end.
+const WAITING_MAX: usize = 16;
+
+/// A delivery with its content.
+pub(crate) struct Content {
+    pub handed: Handed,
+    pub key: Option<Bytes>,
+    pub value: Option<Bytes>,
+}
+
+/// An implementation of the protocol.
+pub(crate) trait Protocol {
+    fn receive(&mut self, record: Record) -> Result<Receipt, Stop>;
+    fn advance(&mut self, channel: Channel, next: Offset) -> Result<(), Stop>;
+    fn next_delivery(&mut self) -> Result<Option<Content>, Stop>;
+    fn prepare_send(&mut self, channel: Channel) -> Result<Stamp, Stop>;
+    fn fence(&mut self, acks: &[(Channel, Offset)]) -> Result<(), Stop>;
+    fn commit(&mut self, acks: &[(Channel, Offset)]) -> Result<Finished, Stop>;
+    fn resume_positions(&self) -> Vec<(Channel, Offset)>;
+    fn mark(&mut self) -> AnyMark;
+    fn watermarks(
+        &mut self,
+        mark: &AnyMark,
+        watermarks: &BTreeMap<Channel, Offset>,
+    ) -> Result<(), Stop>;
+    fn check(
+        &mut self,
+        log_starts: &BTreeMap<Channel, Offset>,
+        gone: &BTreeSet<TopicId>,
+    ) -> Result<(), Stop>;
+    fn truncate(
+        &mut self,
+        drop_below: &BTreeMap<Channel, Offset>,
+        drop_gone: &BTreeSet<TopicId>,
+    ) -> Result<(), Stop>;
+    fn stamp_channels(&self) -> Vec<Channel>;
+    fn holds(&self) -> Vec<Hold>;
+    fn held(&self) -> u64;
+    fn evidence_channels(&self) -> (BTreeSet<Channel>, BTreeSet<Channel>);
+}
+
+/// What a bare protocol needs to know of its stage.
+#[derive(Clone)]
+pub(crate) struct BareConfig {
+    pub stage: usize,
+    pub partition: i32,
+    pub declaration: Arc<Declaration>,
+    pub topics: BTreeMap<String, TopicInfo>,
+    pub step_deliveries_max: usize,
+}
+
+impl BareConfig {
+    fn name_of(&self, topic: TopicId) -> Option<TopicName> {
+        self.declaration
+            .consumed()
+            .find(|&name| self.topics.get(name).is_some_and(|info| info.id == topic))
+    }
+
+    fn channel(&self, topic: TopicName, key: Option<&Bytes>) -> Option<Channel> {
+        let info = self.topics.get(topic)?;
+        let partition = match self.declaration.ticks {
+            Some(ticks) if ticks == topic => self.partition,
+            _ => partition_of(key.map(AsRef::as_ref), info.partitions),
+        };
+        Some(info.id.partition(partition))
+    }
+}
+
+/// A protocol and what a host of it keeps.
+pub(crate) struct Bare<P> {
+    pub protocol: P,
+    config: BareConfig,
+    /// Emitted and not stamped yet.
+    waiting: VecDeque<(Channel, Option<Bytes>, Bytes)>,
+    ready: Vec<Send>,
+    /// The channel of the sends that are not acknowledged yet.
+    unacknowledged: Option<Channel>,
+    deliveries: usize,
+}
+
+impl<P: Protocol> Bare<P> {
+    pub fn new(protocol: P, config: BareConfig) -> Self {
+        Self {
+            protocol,
+            config,
+            waiting: VecDeque::new(),
+            ready: Vec::new(),
+            unacknowledged: None,
+            deliveries: 0,
+        }
+    }
+
+    pub fn process_next(&mut self) -> Result<Option<Handed>, Stop> {
+        if self.step_is_full() {
+            return Ok(None);
+        }
+        let Some(content) = self.protocol.next_delivery()? else {
+            return Ok(None);
+        };
+        self.deliveries += 1;
+        let name = self.config.name_of(content.handed.channel.topic);
+        let payload = content.value.as_deref().and_then(Payload::of_bytes);
+        if let (Some(name), Some(payload)) = (name, payload) {
+            let key = payload::key_of(content.key.as_ref());
+            let (declaration, stage) = (Arc::clone(&self.config.declaration), self.config.stage);
+            for emission in payload::emissions(&declaration, stage, name, key, payload) {
+                let key = emission.key.map(payload::key_bytes);
+                self.emit(emission.to, key, emission.payload.to_bytes())?;
+            }
+        }
+        Ok(Some(content.handed))
+    }
+
+    fn emit(&mut self, to: TopicName, key: Option<Bytes>, value: Bytes) -> Result<(), Stop> {
+        let channel = self
+            .config
+            .channel(to, key.as_ref())
+            .ok_or_else(|| Stop::Failed(format!("the topic {to} does not resolve")))?;
+        self.waiting.push_back((channel, key, value));
+        self.stamp_what_may_go()
+    }
+
+    pub fn tick(&mut self, value: Bytes) -> Result<bool, Stop> {
+        let Some(ticks) = self.config.declaration.ticks else {
+            return Ok(false);
+        };
+        self.emit(ticks, None, value)?;
+        Ok(true)
+    }
+
+    /// Sends to one partition go out in a row; a change of partition waits for what is out.
+    fn stamp_what_may_go(&mut self) -> Result<(), Stop> {
+        while let Some(&(channel, ..)) = self.waiting.front() {
+            if self.unacknowledged.is_some_and(|out| out != channel) {
+                break;
+            }
+            let Some((channel, key, value)) = self.waiting.pop_front() else {
+                break;
+            };
+            self.unacknowledged = Some(channel);
+            let stamp = self.protocol.prepare_send(channel)?;
+            self.ready.push(Send {
+                record: Record {
+                    channel,
+                    offset: 0,
+                    timestamp_ms: 0,
+                    key,
+                    value: Some(value),
+                    headers: stamp.headers().to_vec(),
+                },
+            });
+        }
+        Ok(())
+    }
+
+    pub fn take_sends(&mut self) -> Vec<Send> {
+        std::mem::take(&mut self.ready)
+    }
+
+    pub fn step_is_full(&self) -> bool {
+        self.deliveries >= self.config.step_deliveries_max || self.waiting.len() >= WAITING_MAX
+    }
+
+    pub fn has_later_rounds(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    pub fn fence(&mut self, acks: &[(Channel, Offset)]) -> Result<(), Stop> {
+        self.protocol.fence(acks)?;
+        self.unacknowledged = None;
+        self.stamp_what_may_go()
+    }
+
+    pub fn finish(&mut self, acks: &[(Channel, Offset)]) -> Result<Finished, Stop> {
+        self.protocol.commit(acks)
+    }
+
+    pub fn committed(&mut self) {
+        self.unacknowledged = None;
+        self.deliveries = 0;
+    }
+}
+
+/// The real node over a staged store.
+pub(crate) struct NodeProtocol {
+    node: Node,
+    store: Staged<SharedStore>,
+}
+
+impl NodeProtocol {
+    pub fn open(
+        config: NodeConfig,
+        facts: &OpenFacts,
+        store: SharedStore,
+    ) -> Result<(Self, Opened), Stop> {
+        let mut store = Staged::over(store);
+        let (node, opened) = Node::open(config, facts, &mut store)?;
+        Ok((Self { node, store }, opened))
+    }
+}
+
+impl Protocol for NodeProtocol {
+    fn receive(&mut self, record: Record) -> Result<Receipt, Stop> {
+        Ok(self.node.receive(record)?)
+    }
+
+    fn advance(&mut self, channel: Channel, next: Offset) -> Result<(), Stop> {
+        Ok(self.node.advance(channel, next)?)
+    }
+
+    fn next_delivery(&mut self) -> Result<Option<Content>, Stop> {
+        let delivery = self.node.next_delivery(&self.store)?;
+        Ok(delivery.map(|delivery| Content {
+            handed: Handed {
+                channel: delivery.channel,
+                offset: delivery.offset,
+                was_held: delivery.was_held,
+            },
+            key: delivery.key,
+            value: delivery.value,
+        }))
+    }
+
+    fn prepare_send(&mut self, channel: Channel) -> Result<Stamp, Stop> {
+        Ok(self.node.prepare_send(channel)?)
+    }
+
+    fn fence(&mut self, acks: &[(Channel, Offset)]) -> Result<(), Stop> {
+        Ok(self.node.fence(acks)?)
+    }
+
+    fn commit(&mut self, acks: &[(Channel, Offset)]) -> Result<Finished, Stop> {
+        let positions = self.node.commit(acks, &mut self.store)?;
+        Ok(Finished {
+            positions,
+            ordering: self.store.take_changes(),
+            ..Finished::default()
+        })
+    }
+
+    fn resume_positions(&self) -> Vec<(Channel, Offset)> {
+        self.node.resume_positions()
+    }
+
+    fn mark(&mut self) -> AnyMark {
+        AnyMark::Node(self.node.mark())
+    }
+
+    fn watermarks(
+        &mut self,
+        mark: &AnyMark,
+        watermarks: &BTreeMap<Channel, Offset>,
+    ) -> Result<(), Stop> {
+        match mark {
+            AnyMark::Node(mark) => Ok(self.node.watermarks(mark, watermarks)?),
+            AnyMark::Model(_) => Ok(()),
+        }
+    }
+
+    fn check(
+        &mut self,
+        log_starts: &BTreeMap<Channel, Offset>,
+        gone: &BTreeSet<TopicId>,
+    ) -> Result<(), Stop> {
+        Ok(self.node.check(log_starts, gone)?)
+    }
+
+    fn truncate(
+        &mut self,
+        drop_below: &BTreeMap<Channel, Offset>,
+        drop_gone: &BTreeSet<TopicId>,
+    ) -> Result<(), Stop> {
+        Ok(self.node.truncate(drop_below, drop_gone)?)
+    }
+
+    fn stamp_channels(&self) -> Vec<Channel> {
+        self.node.stamp_channels()
+    }
+
+    fn holds(&self) -> Vec<Hold> {
+        self.node.holds()
+    }
+
+    fn held(&self) -> u64 {
+        self.node.held()
+    }
+
+    fn evidence_channels(&self) -> (BTreeSet<Channel>, BTreeSet<Channel>) {
+        (
+            self.node.channels_waited_for_by_sequence(),
+            self.node.channels_claimed_by_sequence(),
+        )
+    }
+}

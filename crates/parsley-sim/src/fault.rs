@@ -1,0 +1,88 @@
+//! Host duties shirked one at a time, to show that the kit notices.
+
+/// A duty that the task host shirks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum HostFault {
+    /// H1: of two records fetched together, the later is fed first.
+    FeedsOutOfOrder,
+    /// H2: positions past what never arrives are not reported.
+    WithholdsAdvances,
+    /// H3: an aborted step's state and positions are kept.
+    KeepsStateAfterAbort,
+    /// H3: an aborted step's sends are committed.
+    KeepsSendsAfterAbort,
+    /// H4: the partition is chosen after stamping, or what is appended bears another send's stamp.
+    StampsBeforePartitioning,
+    /// H5: a restart goes without the end offsets of its sinks.
+    RestartsWithoutEnds,
+    /// H5: a restart does not wait until its predecessor's transaction is decided everywhere.
+    RestartsBeforeDecision,
+    /// H6: a log start above the position is jumped over.
+    JumpsOverLogStart,
+    /// H7: all sends of a step are handed over at once.
+    SendsWithoutRounds,
+    /// A record at offset 3 is never fed.
+    DropsOffsetThree,
+    /// What was fetched counts as handed over before it is fed.
+    CountsPrefetchedAsSettled,
+    /// A step is committed with the positions of what is still held in the client, so a crash loses it.
+    CommitsFetchPosition,
+    /// End offsets are read at the last stable offset.
+    ReadsStableEnds,
+    /// Answers about watermarks are the last stable offset plus what is open elsewhere: read before the mark was taken.
+    AsksBeforeMark,
+    /// Log starts and deletions are never checked.
+    PausesChecks,
+    /// Claims are dropped as soon as a log start is learned, and one offset too far.
+    TruncatesAboveBound,
+}
+
+impl HostFault {
+    /// All of them.
+    pub const ALL: &'static [Self] = &[
+        Self::FeedsOutOfOrder,
+        Self::WithholdsAdvances,
+        Self::KeepsStateAfterAbort,
+        Self::KeepsSendsAfterAbort,
+        Self::StampsBeforePartitioning,
+        Self::RestartsWithoutEnds,
+        Self::RestartsBeforeDecision,
+        Self::JumpsOverLogStart,
+        Self::SendsWithoutRounds,
+        Self::DropsOffsetThree,
+        Self::CountsPrefetchedAsSettled,
+        Self::CommitsFetchPosition,
+        Self::ReadsStableEnds,
+        Self::AsksBeforeMark,
+        Self::PausesChecks,
+        Self::TruncatesAboveBound,
+    ];
+
+    /// Its name on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FeedsOutOfOrder => "h1-feeds-out-of-order",
+            Self::WithholdsAdvances => "h2-withholds-advances",
+            Self::KeepsStateAfterAbort => "h3-keeps-state-after-abort",
+            Self::KeepsSendsAfterAbort => "h3-keeps-sends-after-abort",
+            Self::StampsBeforePartitioning => "h4-stamps-before-partitioning",
+            Self::RestartsWithoutEnds => "h5-restarts-without-ends",
+            Self::RestartsBeforeDecision => "h5-restarts-before-decision",
+            Self::JumpsOverLogStart => "h6-jumps-over-log-start",
+            Self::SendsWithoutRounds => "h7-sends-without-rounds",
+            Self::DropsOffsetThree => "drops-offset-three",
+            Self::CountsPrefetchedAsSettled => "counts-prefetched-as-settled",
+            Self::CommitsFetchPosition => "commits-fetch-position",
+            Self::ReadsStableEnds => "reads-stable-ends",
+            Self::AsksBeforeMark => "asks-before-mark",
+            Self::PausesChecks => "pauses-checks",
+            Self::TruncatesAboveBound => "truncates-above-bound",
+        }
+    }
+
+    /// The fault of that name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|fault| fault.as_str() == name)
+    }
+}

@@ -1,0 +1,181 @@
+//! One run: a scenario and a seed, from the first action to the last judgement.
+
+use std::sync::Arc;
+
+use crate::chance::Chance;
+use crate::count::Counts;
+use crate::host::{AppendMode, ConformanceHost, Setting};
+use crate::plan::{Phase, Plan};
+use crate::scenario::Scenario;
+use crate::task_host::{Sabotage, TaskHost};
+use crate::trace::{Found, Trace};
+use crate::world::{Action, Violation, World};
+
+/// How a run was.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What happened.
+    pub counts: Counts,
+    /// The actions, in order: those of the script and those drawn. The drain is not among them.
+    pub actions: Vec<Action>,
+    /// What it is guilty of.
+    pub violation: Option<Violation>,
+    /// What happened, where it was asked for.
+    pub trace: Option<Trace>,
+}
+
+/// Which run.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The scenario.
+    pub scenario: &'a Scenario,
+    /// The seed: it decides on the plan, on the schedule and on the mode of appending.
+    pub seed: u64,
+    /// Whether a trace is wanted.
+    pub trace: bool,
+}
+
+impl Request<'_> {
+    /// How the log takes records in the run of a seed, and whether acknowledgements tell offsets: all four combinations in turn.
+    pub fn setting(seed: u64, plan: &Plan) -> Setting {
+        Setting {
+            append: if seed & 1 == 0 {
+                AppendMode::Atomic
+            } else {
+                AppendMode::Interleaved
+            },
+            offsets_known: seed & 2 == 0,
+            rules: plan.rules,
+        }
+    }
+
+    fn parts(&self) -> (Chance, Arc<Plan>) {
+        let mut chance = Chance::of_seed(self.seed);
+        let plan = (self.scenario.plan)(&mut chance);
+        (chance, Arc::new(plan))
+    }
+
+    /// Runs it on a host that `make` makes.
+    pub fn run_on<H: ConformanceHost>(
+        &self,
+        setting: Setting,
+        make: impl FnOnce(Setting) -> H,
+    ) -> Outcome {
+        let (mut chance, plan) = self.parts();
+        let mut actions = Vec::new();
+        let (world, violation) = self.begin(&plan, setting, make(setting));
+        let Some(mut world) = world else {
+            return Self::conclude_without_world(violation);
+        };
+        let outcome = Self::play(&mut world, &plan, &mut chance, &mut actions)
+            .and_then(|()| world.finish())
+            .err();
+        Self::conclude(world, actions, outcome)
+    }
+
+    /// Runs the given actions instead of drawn ones, and comes to rest.
+    pub fn replay_on<H: ConformanceHost>(
+        &self,
+        setting: Setting,
+        make: impl FnOnce(Setting) -> H,
+        actions: Vec<Action>,
+    ) -> Outcome {
+        let (_, plan) = self.parts();
+        let (world, violation) = self.begin(&plan, setting, make(setting));
+        let Some(mut world) = world else {
+            return Self::conclude_without_world(violation);
+        };
+        let outcome = actions
+            .iter()
+            .try_for_each(|action| world.act(action))
+            .and_then(|()| world.finish())
+            .err();
+        Self::conclude(world, actions, outcome)
+    }
+
+    /// Runs it on the task host, as it is or with something wrong on purpose.
+    pub fn run(&self, sabotage: Sabotage) -> Outcome {
+        let (_, plan) = self.parts();
+        let setting = Self::setting(self.seed, &plan);
+        self.run_on(setting, |setting| TaskHost::sabotaged(setting, sabotage))
+    }
+
+    /// Runs these actions on the task host.
+    pub fn replay(&self, sabotage: Sabotage, actions: Vec<Action>) -> Outcome {
+        let (_, plan) = self.parts();
+        let setting = Self::setting(self.seed, &plan);
+        let make = |setting| TaskHost::sabotaged(setting, sabotage);
+        self.replay_on(setting, make, actions)
+    }
+
+    fn begin<H: ConformanceHost>(
+        &self,
+        plan: &Arc<Plan>,
+        setting: Setting,
+        host: H,
+    ) -> (Option<World<H>>, Option<Violation>) {
+        let trace = self.trace.then_some((self.scenario.name, self.seed));
+        match World::new(Arc::clone(plan), setting, host, trace) {
+            Ok(world) => (Some(world), None),
+            Err(violation) => (None, Some(violation)),
+        }
+    }
+
+    fn play<H: ConformanceHost>(
+        world: &mut World<H>,
+        plan: &Plan,
+        chance: &mut Chance,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), Violation> {
+        for phase in &plan.script {
+            let Phase::Random(count) = phase else {
+                let action = Action::Script(phase.clone());
+                actions.push(action.clone());
+                world.act(&action)?;
+                continue;
+            };
+            for _ in 0..*count {
+                let Some(action) = world.draw(chance) else {
+                    break;
+                };
+                actions.push(action.clone());
+                world.act(&action)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn conclude<H: ConformanceHost>(
+        world: World<H>,
+        actions: Vec<Action>,
+        violation: Option<Violation>,
+    ) -> Outcome {
+        let counts = world.counts();
+        let mut trace = world.into_trace();
+        if let (Some(trace), Some(violation)) = (&mut trace, &violation) {
+            trace.violation = Some(Found {
+                rule: violation.rule.to_string(),
+                text: violation.text.clone(),
+                actor: violation.actor,
+                record: violation.record,
+                other: violation.other,
+                path: violation.path.clone(),
+            });
+        }
+        Outcome {
+            counts,
+            actions,
+            violation,
+            trace,
+        }
+    }
+
+    fn conclude_without_world(violation: Option<Violation>) -> Outcome {
+        Outcome {
+            counts: Counts::default(),
+            actions: Vec::new(),
+            violation,
+            trace: None,
+        }
+    }
+}

@@ -1,0 +1,572 @@
+//! Doing one action. What cannot be done now is passed over, so that any part of a run's list is a run.
+
+use bytes::Bytes;
+use parsley_core::Offset;
+
+use super::{Action, Life, Rule, Violation, World};
+use crate::host::{ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TRUNCATION_DELAY, TaskNo};
+use crate::payload::Payload;
+use crate::plan::{End, Phase};
+use crate::trace::Kind;
+
+impl<H: ConformanceHost> World<H> {
+    /// Does one action, and judges what came of it.
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
+    pub fn act(&mut self, action: &Action) -> Result<(), Violation> {
+        self.now += 1;
+        self.counts.steps += 1;
+        match action {
+            Action::Step { task, reads, crash } => self.step_task(*task, reads, *crash)?,
+            Action::Append(task, channel) => {
+                if let Some(channel) = self.channels.get(*channel) {
+                    self.make(Move::Append(TaskNo(*task), channel.channel))?;
+                }
+            }
+            Action::Replicate(channel) => {
+                if let Some(channel) = self.channels.get(*channel) {
+                    self.make(Move::Replicate(channel.channel))?;
+                }
+            }
+            Action::Proceed(task) => self.make(Move::Proceed(TaskNo(*task)))?,
+            Action::Marker(channel, nth) => self.write_marker(*channel, *nth)?,
+            Action::Tick(task) => self.tick(*task)?,
+            Action::Crash(task) => self.crash(*task),
+            Action::Start(task) => {
+                if self.tasks.get(*task).is_some_and(|task| task.life == Life::Down) {
+                    self.start_task(*task)?;
+                }
+            }
+            Action::Evidence(task) => {
+                if self.runs(*task) {
+                    let outcome = self.host.evidence(TaskNo(*task));
+                    self.conclude(*task, outcome)?;
+                    self.drain_task(*task)?;
+                }
+            }
+            Action::Check(task) => self.check(*task)?,
+            Action::Send(edge, topic, key) => {
+                if self.edges.get(*edge).is_some_and(|edge| edge.sends_left > 0)
+                    && self.edge_send(*edge, *topic, *key, None)?
+                {
+                    self.edges[*edge].sends_left -= 1;
+                }
+            }
+            Action::Read(edge, channel) => {
+                self.edge_read(*edge, *channel)?;
+            }
+            Action::End(edge, commit) => {
+                self.edge_end(*edge, *commit);
+            }
+            Action::Sweep(channel, before) => self.sweep(*channel, *before),
+            Action::Script(phase) => self.play(phase)?,
+        }
+        self.observe()
+    }
+
+    pub(super) fn runs(&self, task: usize) -> bool {
+        self.tasks
+            .get(task)
+            .is_some_and(|task| task.life == Life::Running)
+    }
+
+    fn step_task(
+        &mut self,
+        task: usize,
+        reads: &[(usize, usize, bool)],
+        crash: Option<CrashPoint>,
+    ) -> Result<(), Violation> {
+        if !self.runs(task) {
+            return Ok(());
+        }
+        let read = |&(number, records_max, advance): &(usize, usize, bool)| {
+            Some(Read {
+                channel: self.channels.get(number)?.channel,
+                records_max,
+                advance,
+            })
+        };
+        let plan = StepPlan {
+            reads: reads.iter().filter_map(read).collect(),
+            crash,
+        };
+        let held = self.host.held(TaskNo(task));
+        let outcome = self.host.step(TaskNo(task), &plan, self.now);
+        if outcome == Err(Stop::Crashed) && crash.is_some() {
+            self.count_crash(task, held, true);
+        }
+        self.conclude(task, outcome)
+    }
+
+    /// Takes up what an operation on a task came to.
+    pub(super) fn conclude(&mut self, task: usize, outcome: Result<(), Stop>) -> Result<(), Violation> {
+        self.observe()?;
+        match outcome {
+            Ok(()) => {
+                self.observe_holds(task);
+                Ok(())
+            }
+            Err(stop) => self.stopped(task, stop),
+        }
+    }
+
+    fn stopped(&mut self, task: usize, stop: Stop) -> Result<(), Violation> {
+        let actor = self.tasks[task].actor;
+        self.tasks[task].told_holds.clear();
+        match stop {
+            Stop::Crashed => {
+                self.tasks[task].life = Life::Down;
+                self.tell(Some(actor), |_| Some(Kind::Crashed { mid_step: true }));
+                Ok(())
+            }
+            Stop::Waits => {
+                self.tasks[task].life = Life::Down;
+                self.counts.starts_waiting += 1;
+                Ok(())
+            }
+            Stop::Failed(why) => Err(self.task_violation(task, Rule::HostFailed, why)),
+            Stop::Refused { code, found } => {
+                self.tasks[task].life = Life::Refused;
+                self.tell(Some(actor), |_| {
+                    Some(Kind::Refused {
+                        code: code.clone(),
+                        found: found.clone(),
+                    })
+                });
+                let stage = self.plan.stages[self.tasks[task].at.stage].name;
+                match self.plan.rules.end {
+                    End::Refused {
+                        stage: expected,
+                        code: expected_code,
+                    } if stage == expected && code == expected_code => {
+                        self.counts.refusals += 1;
+                        Ok(())
+                    }
+                    _ => {
+                        let text = format!("{code}: {found}");
+                        Err(self.task_violation(task, Rule::UnexpectedRefusal, text))
+                    }
+                }
+            }
+        }
+    }
+
+    fn make(&mut self, made: Move) -> Result<(), Violation> {
+        let task = match made {
+            Move::Append(task, _) | Move::Proceed(task) => Some(task.0),
+            Move::Replicate(_) | Move::Marker(..) => None,
+        };
+        if task.is_some_and(|task| !self.runs(task)) {
+            return Ok(());
+        }
+        // Only what the host offers now: a run with other parts left out may have come to another place.
+        let mut moves = Vec::new();
+        self.host.moves(&mut moves);
+        if !moves.contains(&made) {
+            return Ok(());
+        }
+        let outcome = self.host.make(made, self.now);
+        match task {
+            Some(task) => self.conclude(task, outcome),
+            None => Ok(()),
+        }
+    }
+
+    fn write_marker(&mut self, channel: usize, nth: usize) -> Result<(), Violation> {
+        let Some(channel) = self.channels.get(channel).map(|channel| channel.channel) else {
+            return Ok(());
+        };
+        let mut moves = Vec::new();
+        self.host.moves(&mut moves);
+        let pending = |made: &&Move| matches!(made, Move::Marker(_, at) if *at == channel);
+        let chosen = moves.iter().filter(pending).nth(nth).copied();
+        let chosen = chosen.or_else(|| moves.iter().find(pending).copied());
+        match chosen {
+            Some(made) => {
+                self.host
+                    .make(made, self.now)
+                    .map_err(|stop| self.violation(Rule::HostFailed, format!("{stop:?}")))?;
+                self.note(None, || format!("marker on {channel}"));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn tick(&mut self, task: usize) -> Result<(), Violation> {
+        if !self.runs(task) {
+            return Ok(());
+        }
+        let at = self.tasks[task].at;
+        let Some(ticks) = self.stages[at.stage].declaration.ticks else {
+            return Ok(());
+        };
+        let payload = Payload::of_tick(at.stage, at.partition, self.tasks[task].ticks);
+        let Some(number) = self
+            .topics
+            .get(ticks)
+            .and_then(|topic| topic.channels.get(usize::try_from(at.partition).ok()?).copied())
+        else {
+            return Ok(());
+        };
+        if self.host.is_in_step(TaskNo(task)) {
+            return Ok(());
+        }
+        let actor = self.tasks[task].actor;
+        let emission = self
+            .oracle
+            .emit_for(actor, None, self.channels[number].oracle, None)
+            .map_err(|misuse| self.violation(Rule::HostFailed, misuse.to_string()))?;
+        self.tasks[task].staged.push((payload.label, emission));
+        let outcome = self.host.tick(TaskNo(task), payload.to_bytes());
+        if outcome == Ok(true) {
+            self.tasks[task].ticks += 1;
+            self.counts.ticks += 1;
+        } else {
+            self.tasks[task].staged.clear();
+            self.oracle.abort(actor);
+        }
+        self.conclude(task, outcome.map(|_| ()))
+    }
+
+    pub(super) fn crash(&mut self, task: usize) {
+        if !self.runs(task) {
+            return;
+        }
+        let held = self.host.held(TaskNo(task));
+        let mid_step = self.host.is_in_step(TaskNo(task));
+        self.host.crash(TaskNo(task));
+        self.count_crash(task, held, mid_step);
+        let actor = self.tasks[task].actor;
+        self.tasks[task].life = Life::Down;
+        self.tasks[task].told_holds.clear();
+        self.tell(Some(actor), |_| Some(Kind::Crashed { mid_step }));
+    }
+
+    fn count_crash(&mut self, task: usize, held: u64, mid_step: bool) {
+        self.crashes_left = self.crashes_left.saturating_sub(1);
+        self.counts.crashes += 1;
+        self.counts.crashes_mid_step += u64::from(mid_step);
+        self.counts.crashes_holding += u64::from(held > 0);
+        if held > 0 && self.tasks[task].held_when_down > 0 {
+            self.counts.holds_over_two_restarts += 1;
+        }
+        self.tasks[task].held_when_down = held;
+    }
+
+    /// Starts a task from committed state.
+    pub(super) fn start_task(&mut self, task: usize) -> Result<(), Violation> {
+        let started = match self.host.start(TaskNo(task), self.now) {
+            Ok(started) => started,
+            Err(stop) => return self.conclude(task, Err(stop)),
+        };
+        self.counts.starts += 1;
+        self.counts.restores_with_holds += u64::from(started.restored > 0);
+        self.counts.joins_seeded += started.seeded;
+        self.counts.open_over_a_start +=
+            u64::from(self.edges.iter().any(|edge| edge.transaction.is_some()));
+        let actor = self.tasks[task].actor;
+        let restored = started.restored;
+        self.tell(Some(actor), |_| Some(Kind::Started { restored }));
+        let consumed: Vec<_> = started.consumed.iter().map(|&(channel, _)| channel).collect();
+        let before = std::mem::replace(&mut self.tasks[task].consumed, consumed);
+        for channel in before {
+            if !self.tasks[task].consumed.contains(&channel)
+                && let Some(number) = self.number_of(channel)
+            {
+                self.oracle
+                    .stop_consuming(actor, self.channels[number].oracle);
+            }
+        }
+        for (channel, baseline) in started.consumed {
+            if let Some(number) = self.number_of(channel) {
+                self.oracle
+                    .consume(actor, self.channels[number].oracle, baseline);
+            }
+        }
+        self.tasks[task].life = Life::Running;
+        self.conclude(task, Ok(()))
+    }
+
+    /// What is new to a task without anything to read: evidence, or a check, may have freed something.
+    fn drain_task(&mut self, task: usize) -> Result<(), Violation> {
+        if self.runs(task) && !self.host.is_in_step(TaskNo(task)) {
+            self.step_task(task, &[], None)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, task: usize) -> Result<(), Violation> {
+        if !self.runs(task) || self.host.is_in_step(TaskNo(task)) {
+            return Ok(());
+        }
+        let outcome = self.host.check(TaskNo(task), self.now);
+        self.conclude(task, outcome)?;
+        self.drain_task(task)
+    }
+
+    fn sweep(&mut self, number: usize, before: Offset) {
+        let Some(channel) = self.channels.get(number).map(|channel| channel.channel) else {
+            return;
+        };
+        let Some(ends) = self.host.ends(channel) else {
+            return;
+        };
+        let before = before.min(ends.last_stable);
+        if before > ends.log_start {
+            self.host.delete_records(channel, before);
+            self.counts.sweeps += 1;
+            self.sweeps_left = self.sweeps_left.saturating_sub(1);
+            let name = self.channels[number].name.clone();
+            self.note(None, || format!("{name} is kept from {before} on"));
+        }
+    }
+
+    fn play(&mut self, phase: &Phase) -> Result<(), Violation> {
+        match phase {
+            // Drawn by the scheduler, not played.
+            Phase::Random(_) => Ok(()),
+            Phase::Settle => self.settle(false),
+            Phase::Send(edge, count) => {
+                let Some(edge) = self.edge_number(edge) else {
+                    return Ok(());
+                };
+                let topics = self.plan.edges[edge].to().len().max(1);
+                for number in 0..*count as usize {
+                    self.edge_send_now(edge, number % topics, None)?;
+                }
+                Ok(())
+            }
+            Phase::SendTo(edge, topic) => self.send_to(edge, topic, None),
+            Phase::SendCorrupt(edge, topic) => {
+                self.send_to(edge, topic, Some(Bytes::from_static(b"\x01\xff")))
+            }
+            Phase::LeaveOpen(edge, topic) => self.send_to(edge, topic, None),
+            Phase::Decide(edge, commit) => {
+                if let Some(edge) = self.edge_number(edge) {
+                    self.await_acknowledgement(edge)?;
+                    self.edge_end(edge, *commit);
+                }
+                Ok(())
+            }
+            Phase::Read(edge) => {
+                let Some(edge) = self.edge_number(edge) else {
+                    return Ok(());
+                };
+                for number in self.observed_channels(edge) {
+                    while self.edge_read(edge, number)? {}
+                }
+                Ok(())
+            }
+            Phase::Start(stage) => {
+                for task in self.stage_tasks(stage) {
+                    if self.tasks[task].life == Life::Stopped {
+                        self.tasks[task].life = Life::Down;
+                    }
+                    self.start_when_possible(task)?;
+                }
+                Ok(())
+            }
+            Phase::Stop(stage) => {
+                for task in self.stage_tasks(stage) {
+                    self.stop(task)?;
+                }
+                Ok(())
+            }
+            Phase::Deploy(stage, declaration) => self.deploy(stage, *declaration),
+            Phase::ReadOnly(stage, topic) => {
+                let Some(&task) = self.stage_tasks(stage).first() else {
+                    return Ok(());
+                };
+                let partition = self.tasks[task].at.partition as usize;
+                let number = self.topics.get(topic).and_then(|topic| topic.channels.get(partition));
+                if let Some(&number) = number {
+                    self.step_task(task, &[(number, usize::MAX, true)], None)?;
+                    self.finish_step(task)?;
+                }
+                Ok(())
+            }
+            Phase::Crash(stage) => {
+                for task in self.stage_tasks(stage) {
+                    self.crash(task);
+                }
+                Ok(())
+            }
+            Phase::SweepAll(topic) => {
+                for number in self.topic_channels(topic) {
+                    self.sweep(number, Offset::MAX);
+                }
+                Ok(())
+            }
+            Phase::SweepBelow(topic, before) => {
+                if let Some(&number) = self.topic_channels(topic).first() {
+                    self.sweep(number, *before);
+                }
+                Ok(())
+            }
+            Phase::Delete(topic) => {
+                self.delete(topic);
+                Ok(())
+            }
+            Phase::Recreate(topic) => {
+                let planned = self.plan.topics.iter().find(|planned| planned.name == *topic);
+                if let Some(planned) = planned
+                    && !self.topics.get(topic).is_some_and(|topic| topic.exists)
+                {
+                    let (name, partitions) = (planned.name, planned.partitions);
+                    self.create_topic(name, partitions);
+                    self.counts.recreations += 1;
+                    self.note(None, || format!("{name} is created again"));
+                }
+                Ok(())
+            }
+            Phase::Check(stage) => {
+                for task in self.stage_tasks(stage) {
+                    self.finish_step(task)?;
+                    self.check(task)?;
+                }
+                Ok(())
+            }
+            Phase::Age => {
+                self.now += TRUNCATION_DELAY + 1;
+                Ok(())
+            }
+            Phase::Evidence(stage) => {
+                for task in self.stage_tasks(stage) {
+                    self.finish_step(task)?;
+                    self.give_evidence(task)?;
+                }
+                Ok(())
+            }
+            Phase::Rewind(stage, by) => {
+                for task in self.stage_tasks(stage) {
+                    if !self.runs(task) {
+                        self.host.rewind(TaskNo(task), *by);
+                        self.counts.rewinds += 1;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Mark, question and answer at once.
+    pub(super) fn give_evidence(&mut self, task: usize) -> Result<(), Violation> {
+        for _ in 0..3 {
+            if self.runs(task) {
+                let outcome = self.host.evidence(TaskNo(task));
+                self.conclude(task, outcome)?;
+            }
+        }
+        self.drain_task(task)?;
+        self.finish_step(task)
+    }
+
+    fn send_to(&mut self, edge: &str, topic: &str, clock: Option<Bytes>) -> Result<(), Violation> {
+        let Some(edge) = self.edge_number(edge) else {
+            return Ok(());
+        };
+        let to = self.plan.edges[edge].to();
+        match to.iter().position(|name| *name == topic) {
+            Some(index) => self.edge_send_now(edge, index, clock),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends, and waits until it is acknowledged.
+    fn edge_send_now(
+        &mut self,
+        edge: usize,
+        topic: usize,
+        clock: Option<Bytes>,
+    ) -> Result<(), Violation> {
+        self.await_acknowledgement(edge)?;
+        self.edge_send(edge, topic, None, clock)?;
+        self.await_acknowledgement(edge)
+    }
+
+    fn await_acknowledgement(&mut self, edge: usize) -> Result<(), Violation> {
+        let channels: Vec<_> = self.edges[edge]
+            .unacknowledged
+            .iter()
+            .map(|&(channel, _)| channel)
+            .collect();
+        for channel in channels {
+            self.make(Move::Replicate(channel))?;
+        }
+        Ok(())
+    }
+
+    fn stage_tasks(&self, stage: &str) -> Vec<usize> {
+        self.stage_number(stage)
+            .map_or_else(Vec::new, |stage| self.tasks_of(stage))
+    }
+
+    fn topic_channels(&self, topic: &str) -> Vec<usize> {
+        self.topics
+            .get(topic)
+            .map_or_else(Vec::new, |topic| topic.channels.clone())
+    }
+
+    /// Stops a task between two steps.
+    fn stop(&mut self, task: usize) -> Result<(), Violation> {
+        self.finish_step(task)?;
+        if self.runs(task) {
+            self.tasks[task].held_when_down = self.host.held(TaskNo(task));
+            self.host.crash(TaskNo(task));
+            self.observe()?;
+            let actor = self.tasks[task].actor;
+            self.note(Some(actor), || "stopped".to_owned());
+        }
+        if self.tasks[task].life != Life::Refused {
+            self.tasks[task].life = Life::Stopped;
+        }
+        self.tasks[task].told_holds.clear();
+        Ok(())
+    }
+
+    fn deploy(&mut self, stage: &str, declaration: usize) -> Result<(), Violation> {
+        let Some(number) = self.stage_number(stage) else {
+            return Ok(());
+        };
+        let tasks = self.tasks_of(number);
+        for &task in &tasks {
+            self.stop(task)?;
+        }
+        let plan = self.plan.stages[number].clone();
+        let deployment = self.deployment(number, &plan, declaration)?;
+        let numbered: Vec<_> = tasks
+            .iter()
+            .map(|&task| (TaskNo(task), self.tasks[task].at.partition))
+            .collect();
+        self.host.deploy(&deployment, &numbered);
+        self.stages[number] = deployment;
+        self.counts.deployments += 1;
+        for task in tasks {
+            if self.tasks[task].life != Life::Refused {
+                self.tasks[task].life = Life::Down;
+                self.start_when_possible(task)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, topic: &str) {
+        let Some(state) = self.topics.get_mut(topic) else {
+            return;
+        };
+        if !state.exists {
+            return;
+        }
+        state.exists = false;
+        for number in state.channels.clone() {
+            self.channels[number].exists = false;
+            self.oracle.forget_channel(self.channels[number].oracle);
+        }
+        self.host.delete_topic(topic);
+        self.counts.deletions += 1;
+        self.note(None, || format!("{topic} is deleted"));
+    }
+}

@@ -1,0 +1,248 @@
+//! Coming to rest: everything that can still happen happens, in a fixed order, and then nothing may be left.
+
+use super::{Action, Life, Rule, Violation, World};
+use crate::host::{ConformanceHost, Move, TaskNo};
+use crate::plan::{EdgeKind, End};
+
+/// How many rounds the world may take to come to rest.
+const ROUNDS_MAX: usize = 2_000;
+
+impl<H: ConformanceHost> World<H> {
+    /// Ends the run: edge clients end their transactions, crashed tasks start again, everything is read; then nothing may be held, nothing
+    /// may be missing, and what the plan expects must have happened.
+    ///
+    /// # Errors
+    ///
+    /// The first violation.
+    pub fn finish(&mut self) -> Result<(), Violation> {
+        self.settle(true)?;
+        self.judge_end()
+    }
+
+    /// Lets the world come to rest. `at_the_end`: edge clients end what they have open.
+    pub(super) fn settle(&mut self, at_the_end: bool) -> Result<(), Violation> {
+        for _ in 0..ROUNDS_MAX {
+            if !self.settle_round(at_the_end)? {
+                return Ok(());
+            }
+        }
+        Err(self.violation(
+            Rule::Livelock,
+            format!("no rest within {ROUNDS_MAX} rounds"),
+        ))
+    }
+
+    fn settle_round(&mut self, at_the_end: bool) -> Result<bool, Violation> {
+        self.now += 1;
+        let mut moved = self.make_all_moves()?;
+        if at_the_end {
+            for edge in 0..self.edges.len() {
+                if self.edges[edge].transaction.is_some() {
+                    moved |= self.edge_end(edge, true);
+                }
+            }
+        }
+        for task in 0..self.tasks.len() {
+            if self.tasks[task].life == Life::Down {
+                self.start_task(task)?;
+                moved = true;
+            }
+            if !self.runs(task) {
+                continue;
+            }
+            let reads = self.everything_new(task);
+            if !reads.is_empty() && !self.host.is_in_step(TaskNo(task)) {
+                self.counts.steps += 1;
+                self.act_in_drain(&Action::Step {
+                    task,
+                    reads,
+                    crash: None,
+                })?;
+                moved = true;
+            }
+        }
+        if moved || !self.setting.rules.evidence {
+            return Ok(moved);
+        }
+        // Nothing else goes on: watermarks may free what is held.
+        for task in 0..self.tasks.len() {
+            let task_no = TaskNo(task);
+            if self.runs(task) && self.host.held(task_no) > 0 && self.host.wants_evidence(task_no) {
+                let before = self.counts.deliveries;
+                self.give_evidence(task)?;
+                moved |= self.counts.deliveries > before;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn act_in_drain(&mut self, action: &Action) -> Result<(), Violation> {
+        self.counts.steps -= 1;
+        self.act(action)
+    }
+
+    /// Every channel of the task with something to read or to pass.
+    pub(super) fn everything_new(&self, task: usize) -> Vec<(usize, usize, bool)> {
+        let mut reads = Vec::new();
+        for &channel in &self.tasks[task].consumed {
+            let Some(number) = self.number_of(channel) else {
+                continue;
+            };
+            let advances = self.setting.rules.advances;
+            if self.has_news(task, number, advances) {
+                reads.push((number, usize::MAX, advances));
+            }
+        }
+        reads
+    }
+
+    /// Whether a task can read on, or pass something, on a channel.
+    pub(super) fn has_news(&self, task: usize, number: usize, advances: bool) -> bool {
+        let channel = self.channels[number].channel;
+        let (Some(position), Some(ends)) = (
+            self.host.position(TaskNo(task), channel),
+            self.host.ends(channel),
+        ) else {
+            return false;
+        };
+        if position >= ends.last_stable {
+            return false;
+        }
+        if advances {
+            return true;
+        }
+        let from = usize::try_from(position).unwrap_or(0);
+        let until = usize::try_from(ends.last_stable).unwrap_or(0);
+        let content = &self.channels[number].content;
+        let readable = content.get(from..until.min(content.len())).unwrap_or(&[]);
+        readable.iter().any(Option::is_some)
+            && !self.host.read(channel, position, 1).0.is_empty()
+    }
+
+    fn make_all_moves(&mut self) -> Result<bool, Violation> {
+        let mut moved = false;
+        let mut moves = Vec::new();
+        for _ in 0..ROUNDS_MAX {
+            moves.clear();
+            self.host.moves(&mut moves);
+            let Some(&made) = moves.first() else {
+                break;
+            };
+            moved = true;
+            let outcome = self.host.make(made, self.now);
+            match made {
+                Move::Append(task, _) | Move::Proceed(task) => self.conclude(task.0, outcome)?,
+                Move::Replicate(_) | Move::Marker(..) => {}
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Makes moves until the task is between two steps.
+    pub(super) fn finish_step(&mut self, task: usize) -> Result<(), Violation> {
+        if self.runs(task) && self.host.is_in_step(TaskNo(task)) {
+            self.make_all_moves()?;
+        }
+        Ok(())
+    }
+
+    /// Starts a task, after whatever it has to wait for.
+    pub(super) fn start_when_possible(&mut self, task: usize) -> Result<(), Violation> {
+        if self.tasks[task].life != Life::Down {
+            return Ok(());
+        }
+        self.start_task(task)?;
+        if self.tasks[task].life == Life::Down {
+            self.make_all_moves()?;
+            self.start_task(task)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn observed_channels(&self, edge: usize) -> Vec<usize> {
+        let EdgeKind::Observer { reads, .. } = &self.plan.edges[edge].kind else {
+            return Vec::new();
+        };
+        let channels = |name: &&str| {
+            let topic = self.topics.get(*name).filter(|topic| topic.exists)?;
+            Some(topic.channels.clone())
+        };
+        reads.iter().filter_map(channels).flatten().collect()
+    }
+
+    fn judge_end(&mut self) -> Result<(), Violation> {
+        let end = self.plan.rules.end;
+        if let End::Refused { stage, code } = end {
+            let tasks = self
+                .stage_number(stage)
+                .map_or_else(Vec::new, |stage| self.tasks_of(stage));
+            if !tasks.iter().any(|&task| self.tasks[task].life == Life::Refused) {
+                let text = format!("no task of {stage} was refused with {code}");
+                return Err(self.violation(Rule::MissingRefusal, text));
+            }
+        }
+        let wedged = matches!(end, End::Wedged { .. });
+        let mut holds = Vec::new();
+        for task in 0..self.tasks.len() {
+            if self.runs(task) {
+                let held = self.host.holds(TaskNo(task));
+                holds.extend(held.into_iter().map(|hold| (task, hold)));
+            }
+        }
+        if let End::Wedged { stage, on } = end {
+            self.judge_wedge(stage, on, &holds)?;
+        } else if let Some((task, hold)) = holds.first() {
+            let heads = holds.len();
+            let text = format!(
+                "{heads} heads held when nothing more can happen; {} at {} waits for {:?}",
+                hold.channel,
+                hold.offset,
+                hold.waits.first()
+            );
+            let mut violation = self.task_violation(*task, Rule::Undrained, text);
+            violation.record = self.at(hold.channel, hold.offset);
+            return Err(violation);
+        }
+        let actors_done = |actor: parsley_oracle::Actor| {
+            let task = self.tasks.iter().find(|task| task.actor == actor);
+            task.is_none_or(|task| task.life == Life::Running)
+        };
+        let missing = self
+            .oracle
+            .complete()
+            .into_iter()
+            .find(|found| actors_done(found.actor) && !wedged);
+        match missing {
+            Some(found) => Err(self.judged(&found)),
+            None => Ok(()),
+        }
+    }
+
+    /// Exactly one head, which one sequence claim on that topic blocks and nothing else.
+    fn judge_wedge(
+        &self,
+        stage: &str,
+        on: &str,
+        holds: &[(usize, parsley_core::Hold)],
+    ) -> Result<(), Violation> {
+        let exact = match holds {
+            [(task, hold)] => {
+                let at = self.tasks[*task].at.stage;
+                let claimed = match &hold.waits[..] {
+                    [parsley_core::Wait::Sequence { claim, .. }] => Some(claim.channel),
+                    _ => None,
+                };
+                let topic = claimed
+                    .and_then(|channel| self.number_of(channel))
+                    .map(|number| self.channels[number].topic);
+                self.plan.stages[at].name == stage && topic == Some(on)
+            }
+            _ => false,
+        };
+        if exact {
+            return Ok(());
+        }
+        let text = format!("expected one head of {stage} to wait for a sender on {on}: {holds:?}");
+        Err(self.violation(Rule::Undrained, text))
+    }
+}

@@ -1,0 +1,351 @@
+//! What the host reports, told to the oracle, checked, counted and recorded.
+
+use parsley_core::wire::{self, ProtocolHeaders};
+use parsley_core::{Channel, Clock, Offset, Record};
+use parsley_oracle::Actor;
+use parsley_stage::partition::partition_of;
+
+use super::{Content, Life, Rule, Violation, World};
+use crate::host::{ConformanceHost, Event, TaskNo};
+use crate::payload::{self, Payload};
+use crate::trace::{At, Kind};
+
+impl<H: ConformanceHost> World<H> {
+    /// Takes up what has happened at the host since the last time.
+    pub(super) fn observe(&mut self) -> Result<(), Violation> {
+        let mut events = std::mem::take(&mut self.events);
+        self.host.take_events(&mut events);
+        let mut outcome = Ok(());
+        for event in events.drain(..) {
+            outcome = self.observe_one(event);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        events.clear();
+        self.events = events;
+        outcome
+    }
+
+    fn observe_one(&mut self, event: Event) -> Result<(), Violation> {
+        match event {
+            Event::Received(task, channel, offset) => {
+                let actor = self.tasks[task.0].actor;
+                self.tell(Some(actor), |world| {
+                    let at = world.at(channel, offset)?;
+                    Some(Kind::Received { at })
+                });
+            }
+            Event::Dropped(task, channel, offset) => {
+                self.counts.duplicates_dropped += 1;
+                let actor = self.tasks[task.0].actor;
+                self.tell(Some(actor), |world| {
+                    let at = world.at(channel, offset)?;
+                    Some(Kind::Dropped { at })
+                });
+            }
+            Event::Advanced(task, channel, next) => {
+                self.counts.position_advances += 1;
+                let actor = self.tasks[task.0].actor;
+                self.tell(Some(actor), |world| {
+                    let channel = world.number_of(channel)?;
+                    Some(Kind::Advanced { channel, next })
+                });
+            }
+            Event::Delivered {
+                task,
+                channel,
+                offset,
+                was_held,
+            } => self.observe_delivery(task, channel, offset, was_held)?,
+            Event::Appended { task, record } => self.observe_append(task, record)?,
+            Event::Committed(task) => {
+                let actor = self.tasks[task.0].actor;
+                self.oracle.commit(actor);
+                let state = &mut self.tasks[task.0];
+                state.staged.clear();
+                state.first_sent_to = None;
+                for (committed, next) in state.sequences.values_mut() {
+                    *committed = *next;
+                }
+                self.tell(Some(actor), |_| Some(Kind::Committed));
+            }
+            Event::Aborted(task) => {
+                let actor = self.tasks[task.0].actor;
+                self.oracle.abort(actor);
+                let state = &mut self.tasks[task.0];
+                state.staged.clear();
+                state.first_sent_to = None;
+                for (committed, next) in state.sequences.values_mut() {
+                    *next = *committed;
+                }
+                self.tell(Some(actor), |_| Some(Kind::Aborted));
+            }
+            Event::Truncated(task, channels) => {
+                self.counts.truncated += channels;
+                let actor = self.tasks[task.0].actor;
+                self.note(Some(actor), || {
+                    format!("dropped {channels} channels from its stamps")
+                });
+            }
+            Event::Evidence(task) => {
+                self.counts.evidence += 1;
+                let actor = self.tasks[task.0].actor;
+                self.note(Some(actor), || "was told high watermarks".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn observe_delivery(
+        &mut self,
+        task: TaskNo,
+        channel: Channel,
+        offset: Offset,
+        was_held: bool,
+    ) -> Result<(), Violation> {
+        let actor = self.tasks[task.0].actor;
+        self.counts.deliveries += 1;
+        self.counts.holds += u64::from(was_held);
+        self.tell(Some(actor), |world| {
+            let at = world.at(channel, offset)?;
+            Some(Kind::Delivered { at, was_held })
+        });
+        let number = self.number_of(channel).ok_or_else(|| {
+            self.violation(Rule::HostFailed, format!("unknown channel {channel}"))
+        })?;
+        let delivered = self
+            .oracle
+            .deliver(actor, self.channels[number].oracle, offset);
+        let cause = delivered.map_err(|found| self.judged(&found))?;
+        let content = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.channels[number].content.get(offset).copied().flatten());
+        let Some(content) = content else {
+            return Err(self.violation(Rule::HostFailed, "a record without content".to_owned()));
+        };
+        let stage = self.tasks[task.0].at.stage;
+        let declaration = std::sync::Arc::clone(&self.stages[stage].declaration);
+        let topic = self.channels[number].topic;
+        for emission in
+            payload::emissions(&declaration, stage, topic, content.key, content.payload)
+        {
+            let Some(to) = self.channel_of(emission.to, emission.key) else {
+                continue;
+            };
+            let to = self.channels[to].oracle;
+            let emitted = self
+                .oracle
+                .emit_for(actor, Some(cause), to, emission.key)
+                .map_err(|misuse| self.violation(Rule::HostFailed, misuse.to_string()))?;
+            self.tasks[task.0]
+                .staged
+                .push((emission.payload.label, emitted));
+        }
+        Ok(())
+    }
+
+    /// The channel that a key goes to on the topic's newest incarnation.
+    pub(super) fn channel_of(&self, topic: &str, key: Option<u64>) -> Option<usize> {
+        let topic = self.topics.get(topic)?;
+        let key = key.map(payload::key_bytes);
+        let partition = partition_of(key.as_deref(), topic.partitions);
+        topic.channels.get(usize::try_from(partition).ok()?).copied()
+    }
+
+    fn observe_append(&mut self, task: TaskNo, record: Record) -> Result<(), Violation> {
+        let actor = self.tasks[task.0].actor;
+        let (channel, offset) = (record.channel, record.offset);
+        self.counts.appends += 1;
+        let clock = self.check_stamp(task, &record)?;
+        self.tell(Some(actor), |world| {
+            Some(Kind::Sent {
+                at: world.at(channel, offset)?,
+                clock: world.claims_text(&clock),
+            })
+        });
+        let state = &mut self.tasks[task.0];
+        let payload = record.value.as_deref().and_then(Payload::of_bytes);
+        let staged = payload.and_then(|payload| {
+            let index = state
+                .staged
+                .iter()
+                .position(|&(label, _)| label == payload.label)?;
+            Some((payload, state.staged.swap_remove(index).1))
+        });
+        if state.first_sent_to.is_some_and(|first| first != channel) {
+            self.counts.later_rounds += 1;
+        }
+        state.first_sent_to.get_or_insert(channel);
+        let Some((payload, emission)) = staged else {
+            return Err(self.task_violation(
+                task.0,
+                Rule::Misplaced,
+                format!("a send to {channel} at {offset} that no delivery emitted"),
+            ));
+        };
+        let number = self.number_of(channel);
+        let meant = self.oracle.channel(emission);
+        if number.map(|number| self.channels[number].oracle) != Some(meant) {
+            let meant = self.oracle.channel_name(meant).to_owned();
+            return Err(self.task_violation(
+                task.0,
+                Rule::Misplaced,
+                format!("a send for {meant} was appended to {channel} at {offset}"),
+            ));
+        }
+        self.oracle
+            .appended(emission, offset)
+            .map_err(|misuse| self.violation(Rule::HostFailed, misuse.to_string()))?;
+        let key = payload::key_of(record.key.as_ref());
+        if let Some(number) = number {
+            self.put_content(number, offset, Content { key, payload });
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_content(&mut self, number: usize, offset: Offset, content: Content) {
+        let contents = &mut self.channels[number].content;
+        let Ok(index) = usize::try_from(offset) else {
+            return;
+        };
+        if contents.len() <= index {
+            contents.resize(index + 1, None);
+        }
+        contents[index] = Some(content);
+    }
+
+    /// Every claim names something appended, and sequences have neither gaps nor repetitions.
+    fn check_stamp(&mut self, task: TaskNo, record: &Record) -> Result<Clock, Violation> {
+        let corrupt = |world: &Self, text: String| {
+            world.task_violation(task.0, Rule::CorruptStamp, text)
+        };
+        let headers = ProtocolHeaders::read(&record.headers)
+            .map_err(|error| corrupt(self, error.to_string()))?;
+        let clock = match &headers.clock {
+            None => Clock::new(),
+            Some(bytes) => wire::decode(bytes)
+                .map_err(|error| corrupt(self, error.to_string()))?
+                .into_clock(),
+        };
+        for claim in clock.offsets() {
+            let end = self.host.ends(claim.channel).map(|ends| ends.end);
+            // Of a deleted topic nobody knows the end any more.
+            if end.is_some_and(|end| claim.offset >= end) {
+                let text = format!("claims {} at {}", claim.channel, claim.offset);
+                return Err(self.task_violation(task.0, Rule::ClaimsUnappended, text));
+            }
+        }
+        let width = clock.width() as u64;
+        self.counts.widest_stamp = self.counts.widest_stamp.max(width);
+        self.counts.stamps_by_sequence += u64::from(!clock.sequences().is_empty());
+        let Some((_, sequence)) = headers.sender else {
+            return Err(corrupt(self, "a send without a sender".to_owned()));
+        };
+        let (_, next) = self.tasks[task.0]
+            .sequences
+            .entry(record.channel)
+            .or_insert((0, 0));
+        let expected = *next;
+        *next = sequence.saturating_add(1);
+        if sequence != expected {
+            let text = format!(
+                "send sequence {sequence} on {}, where {expected} is due",
+                record.channel
+            );
+            return Err(self.task_violation(task.0, Rule::SequenceGap, text));
+        }
+        Ok(clock)
+    }
+
+    /// A clock as a trace shows it.
+    pub(super) fn claims_text(&self, clock: &Clock) -> String {
+        let name = |channel: Channel| match self.number_of(channel) {
+            Some(number) => self.channels[number].name.clone(),
+            None => channel.to_string(),
+        };
+        let offsets = clock.offsets().iter();
+        let offsets = offsets.map(|claim| format!("{}<={}", name(claim.channel), claim.offset));
+        let sequences = clock.sequences().iter().map(|claim| {
+            let sender = self.sender_name(claim.sender);
+            format!("{}/{sender}<={}", name(claim.channel), claim.sequence)
+        });
+        offsets.chain(sequences).collect::<Vec<_>>().join(", ")
+    }
+
+    fn sender_name(&self, sender: parsley_core::SenderId) -> String {
+        let named = self.tasks.iter().position(|task| {
+            let stage = self.plan.stages[task.at.stage].name;
+            parsley_core::SenderId::of_task(crate::host::APPLICATION, stage, task.at.partition)
+                == sender
+        });
+        named.map_or_else(|| sender.to_string(), |task| self.task_name(task))
+    }
+
+    pub(super) fn task_violation(&self, task: usize, rule: Rule, text: String) -> Violation {
+        Violation {
+            actor: Some(self.tasks[task].actor.index()),
+            ..self.violation(rule, format!("{}: {text}", self.task_name(task)))
+        }
+    }
+
+    /// The oracle's violation in the world's terms.
+    pub(super) fn judged(&self, found: &parsley_oracle::Violation) -> Violation {
+        let place = |emission| {
+            let (channel, offset) = self.oracle.coordinate(emission)?;
+            Some(At {
+                channel: channel.index(),
+                offset,
+            })
+        };
+        let record = found.offset.map(|offset| At {
+            channel: found.channel.index(),
+            offset,
+        });
+        Violation {
+            rule: Rule::Oracle(found.rule),
+            text: self.oracle.explain(found),
+            step: self.now,
+            actor: Some(Actor::index(found.actor)),
+            record,
+            other: found.other.and_then(place),
+            path: found.path.iter().copied().filter_map(place).collect(),
+        }
+    }
+
+    /// After a step: what is held now.
+    pub(super) fn observe_holds(&mut self, task: usize) {
+        if self.tasks[task].life != Life::Running {
+            return;
+        }
+        if self.host.held(TaskNo(task)) > 0 {
+            self.counts.steps_holding += 1;
+        }
+        if self.trace.is_none() {
+            return;
+        }
+        let actor = self.tasks[task].actor;
+        let mut told = std::collections::BTreeMap::new();
+        for hold in self.host.holds(TaskNo(task)) {
+            let Some(wait) = hold.waits.first() else {
+                continue;
+            };
+            let claim = match wait {
+                parsley_core::Wait::Offset { claim, .. } => {
+                    Clock::from_claims([*claim], [])
+                }
+                parsley_core::Wait::Sequence { claim, .. } => Clock::from_claims([], [*claim]),
+            };
+            let blocked_by = self.claims_text(&claim);
+            let entry = (hold.offset, blocked_by.clone());
+            if self.tasks[task].told_holds.get(&hold.channel) != Some(&entry) {
+                self.tell(Some(actor), |world| {
+                    let at = world.at(hold.channel, hold.offset)?;
+                    Some(Kind::Held { at, blocked_by })
+                });
+            }
+            told.insert(hold.channel, entry);
+        }
+        self.tasks[task].told_holds = told;
+    }
+}
