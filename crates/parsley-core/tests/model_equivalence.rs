@@ -6,8 +6,8 @@
 mod equivalence;
 
 use equivalence::coverage::Coverage;
-use equivalence::{generate, lockstep, shrink};
-use parsley_model as model;
+use equivalence::{alone, generate, lockstep, shrink};
+use parsley_model::{self as model, Broken, Model};
 
 fn from_environment(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
@@ -40,4 +40,36 @@ fn the_node_does_what_the_model_does() {
     }
     println!("{}", coverage.report(count as usize));
     coverage.assert_floors(count as usize);
+}
+
+/// A suite that cannot tell a broken protocol from the right one would not notice a broken node either.
+#[test]
+fn the_scripts_tell_every_broken_protocol_from_the_node() {
+    let mut missed = Vec::new();
+    for &broken in Broken::ALL {
+        let told_by = (0..500).find(|&seed| {
+            let script = generate::script(seed);
+            lockstep::run_beside_broken(broken, &script.ops, script.budget).is_err()
+        });
+        match told_by {
+            Some(seed) => println!("{broken}: seed {seed}"),
+            None => missed.push(broken.as_str()),
+        }
+    }
+    assert!(missed.is_empty(), "not told apart: {missed:?}");
+}
+
+/// A broken protocol is to be condemned for what it breaks, not for bytes that nobody can read.
+#[test]
+fn what_a_broken_protocol_commits_can_be_read_again() {
+    for seed in 0..60 {
+        let script = generate::script(seed);
+        for &broken in Broken::ALL {
+            let model = Model::with_budget(script.budget).breaking(Some(broken));
+            assert!(
+                alone::leaves_what_it_can_read(model, &script.ops),
+                "{broken}, seed {seed}"
+            );
+        }
+    }
 }

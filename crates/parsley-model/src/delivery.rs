@@ -294,11 +294,11 @@ impl Execution {
             .get_mut(&on)
             .expect("the channel holds a record");
         let taken = queue.remove(at);
-        for overtaken in &mut queue[..at] {
-            overtaken.index = overtaken.index.map(|index| index + 1);
-        }
         let was_held = taken.index.is_some();
         if was_held {
+            for overtaken in &mut queue[..at] {
+                overtaken.index = overtaken.index.map(|index| index + 1);
+            }
             self.state
                 .indices
                 .get_mut(&on)

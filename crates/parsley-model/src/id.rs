@@ -20,6 +20,11 @@ pub fn topic_of(channel: Channel) -> Topic {
 }
 
 /// The version 3 UUID made from the MD5 of the name's bytes alone.
+///
+/// ```
+/// let sender = parsley_model::named("shop/settle/0");
+/// assert_eq!(parsley_model::uuid_text(sender), "5d7ce273-b3ed-34cb-95f7-bed1a25c3360");
+/// ```
 pub fn named(name: &str) -> (i64, i64) {
     let mut bytes: [u8; 16] = Md5::digest(name.as_bytes()).into();
     bytes[6] = bytes[6] & 0x0f | 0x30;
@@ -30,15 +35,29 @@ pub fn named(name: &str) -> (i64, i64) {
 
 /// The canonical text of a UUID.
 pub fn uuid_text(id: (i64, i64)) -> String {
-    let hex = format!("{:016x}{:016x}", id.0, id.1);
-    [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ]
-    .join("-")
+    let mut text = String::with_capacity(36);
+    push_uuid(&mut text, id);
+    text
+}
+
+fn push_uuid(text: &mut String, id: (i64, i64)) {
+    push_hex(text, id.0 >> 32, 8);
+    text.push('-');
+    push_hex(text, id.0 >> 16, 4);
+    text.push('-');
+    push_hex(text, id.0, 4);
+    text.push('-');
+    push_hex(text, id.1 >> 48, 4);
+    text.push('-');
+    push_hex(text, id.1, 12);
+}
+
+/// The last `digits` hex digits of a number, in lower case.
+pub(crate) fn push_hex(text: &mut String, number: i64, digits: u32) {
+    for place in (0..digits).rev() {
+        let digit = (number >> (4 * place) & 0xf) as usize;
+        text.push(char::from(b"0123456789abcdef"[digit]));
+    }
 }
 
 /// Reads the canonical text alone: lower case, hyphens in their places.
@@ -50,7 +69,11 @@ pub fn parse_uuid(text: &str) -> Option<(i64, i64)> {
 
 /// A channel as it stands in the keys of a store.
 pub fn channel_text(channel: Channel) -> String {
-    format!("{}:{}", uuid_text(topic_of(channel)), channel.2)
+    let mut text = String::with_capacity(48);
+    push_uuid(&mut text, topic_of(channel));
+    text.push(':');
+    text.push_str(&channel.2.to_string());
+    text
 }
 
 /// Reads what [`channel_text`] writes.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::clock::{Clock, Reader, put_i32, put_i64};
 use crate::execution::{Execution, State};
-use crate::id::{Channel, Sender, channel_text, parse_channel, parse_uuid, uuid_text};
+use crate::id::{Channel, Sender, channel_text, parse_channel, parse_uuid, push_hex, uuid_text};
 use crate::model::Store;
 use crate::record::{Held, Record};
 
@@ -61,12 +61,12 @@ fn render(execution: &Execution) -> Store {
         store.insert(format!("q/{}/m", channel_text(on)), value);
     }
     for (&on, queue) in &state.held {
+        let entry = format!("q/{}/e/", channel_text(on));
         for held in queue {
             let index = held.index.expect("a committed record has its index");
-            store.insert(
-                format!("q/{}/e/{index:016x}", channel_text(on)),
-                envelope(&held.record),
-            );
+            let mut key = entry.clone();
+            push_hex(&mut key, index, 16);
+            store.insert(key, envelope(&held.record));
         }
     }
     for (&on, &last) in &state.sent {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::equivalence::coverage::Reached;
 use crate::equivalence::ops::Op;
 use crate::equivalence::subject::Subject;
-use crate::model::{Mark, Model, Refused};
+use crate::model::{Broken, Mark, Model, Refused};
 
 /// Where the two part, and how.
 #[derive(Debug)]
@@ -30,9 +30,19 @@ struct Lockstep {
 
 /// Runs the script, or says where the two differ. A panic of the node is a difference too.
 pub fn run(ops: &[Op], budget: usize) -> Result<Reached, Difference> {
+    run_beside(Model::with_budget(budget), ops, budget)
+}
+
+/// The same beside a model that breaks a rule.
+pub fn run_beside_broken(broken: Broken, ops: &[Op], budget: usize) -> Result<Reached, Difference> {
+    let model = Model::with_budget(budget).breaking(Some(broken));
+    run_beside(model, ops, budget)
+}
+
+fn run_beside(model: Model, ops: &[Op], budget: usize) -> Result<Reached, Difference> {
     let mut lockstep = Lockstep {
         subject: Subject::new(budget),
-        model: Model::with_budget(budget),
+        model,
         marks: Vec::new(),
         reached: Reached::default(),
         cut: false,
@@ -97,6 +107,17 @@ impl Lockstep {
                 &self.subject.waited_for_by_sequence(),
                 &waited,
             )?;
+            same(
+                "channels claimed by sequence",
+                &self.subject.channels_claimed_by_sequence(),
+                &self.model.channels_claimed_by_sequence(),
+            )?;
+            same(
+                "sequence claims",
+                &self.subject.sequence_claims(),
+                &self.model.sequence_claims(),
+            )?;
+            same("held", &self.subject.held(), &self.model.held())?;
             same(
                 "resume positions",
                 &self.subject.resume_positions(),
@@ -210,8 +231,7 @@ impl Lockstep {
                 }
                 self.cut = false;
                 self.subject.commit(acks);
-                self.model.commit(acks);
-                for (on, position) in self.model.resume_positions() {
+                for (on, position) in self.model.commit(acks) {
                     let committed = self.subject.committed_positions().get(&on).copied();
                     same(
                         "committed position",

@@ -1,5 +1,6 @@
 //! Random scripts for a node and the model of it.
 
+pub mod alone;
 pub mod chance;
 pub mod coverage;
 pub mod declare;

@@ -314,8 +314,8 @@ impl Subject {
             .collect();
         let held: usize = holds.iter().map(|hold| hold.behind + 1).sum();
         assert_eq!(
-            self.node().held(),
-            held as u64,
+            self.held(),
+            held,
             "held records are the heads and what is behind them"
         );
         holds
@@ -328,6 +328,22 @@ impl Subject {
             .into_iter()
             .map(plain)
             .collect()
+    }
+
+    pub fn channels_claimed_by_sequence(&self) -> BTreeSet<model::Channel> {
+        self.node()
+            .channels_claimed_by_sequence()
+            .into_iter()
+            .map(plain)
+            .collect()
+    }
+
+    pub fn sequence_claims(&self) -> usize {
+        self.node().sequence_claims()
+    }
+
+    pub fn held(&self) -> usize {
+        usize::try_from(self.node().held()).expect("a count")
     }
 
     pub fn resume_positions(&self) -> BTreeMap<model::Channel, i64> {

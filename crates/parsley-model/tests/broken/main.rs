@@ -163,6 +163,14 @@ fn a_stored_queue_stays_dense_when_a_record_is_put_in_or_taken_out_in_front() {
     overtakes.feed("a", 0, "");
     assert_eq!(overtakes.said(), "restart c0 b1 restart a0 b0 b2");
 
+    let mut at_once = Host::breaking(Some(Broken::BreakFifo));
+    at_once.open("ab", "");
+    at_once.feed("b", 0, "a<=0");
+    at_once.feed("b", 1, "");
+    at_once.restart();
+    at_once.feed("a", 0, "");
+    assert_eq!(at_once.said(), "b1 restart a0 b0");
+
     let mut redelivers = Host::breaking(Some(Broken::RedeliverWhatWasFedAgain));
     redelivers.open("abc", "");
     redelivers.feed("b", 0, "");
