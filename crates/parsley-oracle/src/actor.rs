@@ -20,7 +20,7 @@ pub(crate) struct ActorState {
     /// What it knows by its inputs, as of its last commit and as of now.
     pub(crate) committed: Knowledge,
     pub(crate) current: Knowledge,
-    /// The sends of its committed steps, and their pasts.
+    /// The sends of its committed steps. Their pasts are here too, and in what it knew at its last commit.
     pub(crate) sent: EmissionSet,
     /// How many steps have committed.
     pub(crate) step: usize,
@@ -159,10 +159,9 @@ impl ActorState {
     }
 
     /// The open step becomes fact; its sends are of the past of all that follow.
-    pub(crate) fn commit(&mut self, records: &[Record]) {
+    pub(crate) fn commit(&mut self) {
         for send in &self.sends[self.sends_committed..] {
             self.sent.insert(*send);
-            self.sent.unite(&records[send.index()].past);
         }
         self.committed.clone_from(&self.current);
         self.inputs_committed = self.inputs.len();

@@ -63,15 +63,9 @@ impl Oracle {
     pub fn consume(&mut self, actor: Actor, channel: Channel, baseline: i64) {
         let state = &mut self.actors[actor.index()];
         let entry = state.consumption_mut(channel);
-        if entry.baseline.is_some() {
-            return;
-        }
-        entry.baseline = Some(baseline);
-        let ChannelState { forgotten, log, .. } = &self.channels[channel.index()];
-        if !forgotten {
-            for (_, emission) in log.iter().filter(|(offset, _)| *offset >= baseline) {
-                state.owed.insert(*emission);
-            }
+        if entry.baseline.is_none() {
+            entry.baseline = Some(baseline);
+            state.reckon_owed(&self.channels);
         }
     }
 
@@ -236,7 +230,7 @@ impl Oracle {
     /// The actor's open step becomes fact, and the next begins.
     pub fn commit(&mut self, actor: Actor) {
         self.end_step(actor, Fate::Committed);
-        self.actors[actor.index()].commit(&self.records);
+        self.actors[actor.index()].commit();
     }
 
     /// The actor's open step never was: what was delivered in it was not, and what was emitted never becomes a business record, though it may

@@ -8,7 +8,8 @@ use crate::{Emission, Oracle};
 
 impl Oracle {
     /// A shortest way by which `from` came to be in the past of `to`, both included. In each hop the first record was handed to the one who then sent
-    /// the second, or both were sent by one actor, the second as a consequence of the first. `None` if `from` is not in the past of `to`, or
+    /// the second, or both were sent by one actor, the second as a consequence of the first. Of several
+    /// shortest ways, the one by what happened latest to each sender, from `to` backwards. `None` if `from` is not in the past of `to`, or
     /// the step of `to` was aborted: what never was has no history.
     pub fn path(&self, from: Emission, to: Emission) -> Option<Vec<Emission>> {
         let real = self.records[to.index()].fate != Fate::Aborted && self.happened_before(from, to);
@@ -23,8 +24,7 @@ impl Oracle {
     ) -> Vec<Emission> {
         let leads_there =
             |emission: Emission| emission == from || self.happened_before(from, emission);
-        let ends = to.filter(|end| self.happened_before(from, *end));
-        self.search(ends, leads_there, |emission| emission == from)
+        self.search(to, leads_there, |emission| emission == from)
     }
 
     /// A shortest path to `to` from any record of its past that is a `goal`.

@@ -75,6 +75,11 @@ pub(crate) fn choices() -> impl Strategy<Value = Vec<Choice>> {
     proptest::collection::vec(any::<Choice>(), 0..160)
 }
 
+/// For histories of nearly two hundred records.
+pub(crate) fn long_choices() -> impl Strategy<Value = Vec<Choice>> {
+    proptest::collection::vec(any::<Choice>(), 480..600)
+}
+
 /// What the making of a script must know of the history so far.
 #[derive(Default)]
 struct Maker {
@@ -225,6 +230,8 @@ pub(crate) struct Told {
     pub(crate) channels: Vec<Channel>,
     /// By label, for those that were emitted.
     pub(crate) emissions: BTreeMap<usize, Emission>,
+    /// The labels, by the numbers of their emissions.
+    labels: Vec<usize>,
 }
 
 impl Told {
@@ -243,6 +250,7 @@ impl Told {
             actors,
             channels,
             emissions: BTreeMap::new(),
+            labels: Vec::new(),
         }
     }
 
@@ -278,7 +286,13 @@ impl Told {
                         .emit_for(actor, Some(self.emissions[&cause]), to, key)
                         .expect("the script names what was handed in"),
                 };
+                assert_eq!(
+                    emission.index(),
+                    self.labels.len(),
+                    "emissions are numbered densely"
+                );
                 self.emissions.insert(label, emission);
+                self.labels.push(label);
             }
             Event::Append { label, offset } => {
                 oracle
@@ -307,7 +321,6 @@ impl Told {
 
     /// The label of a record.
     pub(crate) fn label(&self, emission: Emission) -> usize {
-        let found = self.emissions.iter().find(|(_, at)| **at == emission);
-        *found.expect("every emission has a label").0
+        self.labels[emission.index()]
     }
 }

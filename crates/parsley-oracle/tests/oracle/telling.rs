@@ -110,3 +110,53 @@ fn names_and_numbers_are_those_given_out() {
         (0, 1, 0, 1)
     );
 }
+
+#[test]
+fn a_path_is_a_shortest_one_by_the_latest_causes() {
+    let mut world = World::new();
+    let [a, b, c, d] = ["a:0", "b:0", "c:0", "d:0"].map(|name| world.channel(name));
+    let client = world.actor("client");
+    let relays = [(); 3].map(|()| world.task("relay", &[a]));
+    let last = world.task("last", &[b, c]);
+    let from = world.send(client, a, 0);
+    for relay in relays {
+        world.deliver(relay, a, 0).expect("nothing is before it");
+    }
+    let first = world.send(relays[0], b, 0);
+    let second = world.send(relays[1], c, 0);
+    let third = world.send(relays[2], b, 1);
+    for (channel, offset) in [(b, 0), (b, 1), (c, 0)] {
+        world
+            .deliver(last, channel, offset)
+            .expect("a is not consumed");
+    }
+    let own = world.send(last, d, 0);
+    let to = world.send(last, d, 1);
+    assert_eq!(world.oracle.inputs(last), [first, third, second]);
+    assert_eq!(world.oracle.path(from, own), Some(vec![from, second, own]));
+    assert_eq!(
+        world.oracle.path(from, to),
+        Some(vec![from, second, to]),
+        "not by its own earlier send, which is a detour"
+    );
+    assert_eq!(world.oracle.path(own, to), Some(vec![own, to]));
+    assert_eq!(world.oracle.path(to, own), None);
+    assert_eq!(world.oracle.path(to, to), None);
+    assert!(world.oracle.concurrent(first, second) && !world.oracle.concurrent(first, first));
+}
+
+#[test]
+fn a_path_goes_over_a_send_only_if_it_is_a_cause() {
+    let mut world = World::new();
+    let [a, b, c, d] = ["a:0", "b:0", "c:0", "d:0"].map(|name| world.channel(name));
+    let (alice, bob) = (world.actor("alice"), world.actor("bob"));
+    let task = world.task("task", &[a, b]);
+    world.send(alice, a, 0);
+    world.send(bob, b, 0);
+    let both = [(a, c), (b, d)].map(|(from, to)| {
+        world.deliver(task, from, 0).expect("clients are unrelated");
+        world.oracle.emit(task, to, None)
+    });
+    assert_eq!(world.oracle.path(both[0], both[1]), None);
+    assert!(world.oracle.concurrent(both[0], both[1]));
+}
