@@ -83,6 +83,9 @@ impl HostFault {
 
     /// The fault of that name.
     pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|fault| fault.as_str() == name)
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|fault| fault.as_str() == name)
     }
 }

@@ -229,6 +229,15 @@ pub trait ConformanceHost {
     where
         Self: Sized;
 
+    /// Whether it can run a bare node with a ticking self-loop. A host of stages runs every stage as a stage, and passes over scenarios
+    /// whose stages tick.
+    fn runs_bare_nodes() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
     /// An empty log, no tasks.
     fn new(setting: Setting) -> Self
     where

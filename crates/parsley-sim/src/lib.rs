@@ -16,6 +16,7 @@ pub mod run;
 pub mod scenario;
 pub mod scenarios;
 pub mod shiviz;
+pub mod suite;
 mod task_host;
 pub mod trace;
 mod world;

@@ -56,9 +56,10 @@ pub fn build(
         .send_order(plan.send_order);
     for input in &declaration.inputs {
         let logic = logic(input.topic);
-        builder = builder.on(&topic(input.topic), move |message: SimMessage, out: &mut Outbox| {
-            logic.run(&message, out)
-        });
+        builder = builder.on(
+            &topic(input.topic),
+            move |message: SimMessage, out: &mut Outbox| logic.run(&message, out),
+        );
     }
     for sink in &sinks {
         builder = builder.sink(sink);

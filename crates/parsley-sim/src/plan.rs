@@ -355,7 +355,10 @@ impl Declaration {
 
     /// All topics that it consumes, the tick topic included.
     pub fn consumed(&self) -> impl Iterator<Item = TopicName> {
-        self.inputs.iter().map(|input| input.topic).chain(self.ticks)
+        self.inputs
+            .iter()
+            .map(|input| input.topic)
+            .chain(self.ticks)
     }
 
     /// All topics that it sends to, the tick topic included.
@@ -411,12 +414,7 @@ impl EdgePlan {
     }
 
     /// A client that reads and writes.
-    pub fn observer(
-        name: &'static str,
-        reads: &[TopicName],
-        to: &[TopicName],
-        sends: u32,
-    ) -> Self {
+    pub fn observer(name: &'static str, reads: &[TopicName], to: &[TopicName], sends: u32) -> Self {
         Self {
             name,
             kind: EdgeKind::Observer {

@@ -1,5 +1,6 @@
 //! One run: a scenario and a seed, from the first action to the last judgement.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::chance::Chance;
@@ -9,7 +10,7 @@ use crate::plan::{Phase, Plan};
 use crate::scenario::Scenario;
 use crate::task_host::{Sabotage, TaskHost};
 use crate::trace::{Found, Trace};
-use crate::world::{Action, Violation, World};
+use crate::world::{Action, Rule, Violation, World};
 
 /// How a run was.
 #[derive(Clone, Debug)]
@@ -67,9 +68,10 @@ impl Request<'_> {
         let Some(mut world) = world else {
             return Self::conclude_without_world(violation);
         };
-        let outcome = Self::play(&mut world, &plan, &mut chance, &mut actions)
-            .and_then(|()| world.finish())
-            .err();
+        let outcome = guarded(|| {
+            Self::play(&mut world, &plan, &mut chance, &mut actions)?;
+            world.finish()
+        });
         Self::conclude(world, actions, outcome)
     }
 
@@ -85,11 +87,10 @@ impl Request<'_> {
         let Some(mut world) = world else {
             return Self::conclude_without_world(violation);
         };
-        let outcome = actions
-            .iter()
-            .try_for_each(|action| world.act(action))
-            .and_then(|()| world.finish())
-            .err();
+        let outcome = guarded(|| {
+            actions.iter().try_for_each(|action| world.act(action))?;
+            world.finish()
+        });
         Self::conclude(world, actions, outcome)
     }
 
@@ -155,11 +156,11 @@ impl Request<'_> {
         if let (Some(trace), Some(violation)) = (&mut trace, &violation) {
             trace.violation = Some(Found {
                 rule: violation.rule.to_string(),
-                text: violation.text.clone(),
+                text: violation.text.to_string(),
                 actor: violation.actor,
                 record: violation.record,
                 other: violation.other,
-                path: violation.path.clone(),
+                path: violation.path.to_vec(),
             });
         }
         Outcome {
@@ -176,6 +177,26 @@ impl Request<'_> {
             actions: Vec::new(),
             violation,
             trace: None,
+        }
+    }
+}
+
+/// A panic of whatever is judged, or of what judges it, is a violation as well: a run that ends in one has shown nothing.
+fn guarded(run: impl FnOnce() -> Result<(), Violation>) -> Option<Violation> {
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(outcome) => outcome.err(),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+            let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+            Some(Violation {
+                rule: Rule::Panicked,
+                text: text.unwrap_or_default().into(),
+                step: 0,
+                actor: None,
+                record: None,
+                other: None,
+                path: Box::default(),
+            })
         }
     }
 }

@@ -13,6 +13,7 @@ pub(crate) fn markup(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             // What HTML does not allow as a character is shown as one that it does.
+            '\n' => out.push('\n'),
             c if c.is_control() => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -38,13 +39,14 @@ pub(crate) fn json(text: &str) -> String {
     out
 }
 
-/// The first `max` characters of a text, with an ellipsis in place of the last one where it is longer.
+/// The first `max` characters of a text on one line, with an ellipsis in place of the last one where it is longer.
 pub(crate) fn shorten(text: &str, max: usize) -> String {
-    if text.chars().nth(max).is_none() {
-        return text.to_owned();
+    let mut line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut out: String = line.by_ref().take(max).collect();
+    if line.next().is_some() {
+        out.pop();
+        out.push('…');
     }
-    let mut out: String = text.chars().take(max.saturating_sub(1)).collect();
-    out.push('…');
     out
 }
 
@@ -55,8 +57,8 @@ mod tests {
     #[test]
     fn markup_leaves_nothing_that_ends_an_element_or_an_attribute() {
         assert_eq!(
-            markup("<a b=\"c\" d='e'>&\u{7}"),
-            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;\u{fffd}"
+            markup("<a b=\"c\" d='e'>\n&\u{7}"),
+            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;\n&amp;\u{fffd}"
         );
     }
 
@@ -73,5 +75,6 @@ mod tests {
         assert_eq!(shorten("äbcd", 4), "äbcd");
         assert_eq!(shorten("äbcde", 4), "äbc…");
         assert_eq!(shorten("ab", 0), "…");
+        assert_eq!(shorten("a\nb", 3), "a b");
     }
 }

@@ -321,7 +321,7 @@ impl Picture<'_> {
                 Mark::of(&event.kind).shape(),
             );
             if let Kind::Sent { at, .. } = &event.kind {
-                let place = self.trace.place(*at);
+                let place = shorten(&self.trace.place(*at), TEXT_MAX);
                 let aborted = self.reading.fate[i] == Some(Fate::Aborted);
                 let side = l.room(column, &place, aborted || goes_left.get(&i) == Some(&false));
                 if let Some(side) = side {

@@ -79,8 +79,9 @@ pub(crate) struct Reading {
     pub(crate) column: Vec<usize>,
     /// For each event that concerns a record, the event that sent it, if the trace has it.
     pub(crate) send: Vec<Option<usize>>,
-    /// For each event, the one that it follows from: of a send the last delivery to its sender that was not undone, of anything
-    /// else that concerns a record the record's send. Always an earlier event.
+    /// For each event, the one that it follows from, always an earlier one. Of a send it is the last delivery to its sender that
+    /// its clock covers, since sends may be stamped before deliveries that the trace shows before them; where it covers none, the last
+    /// delivery of all. One that was undone is no cause. Of anything else that concerns a record it is the record's send.
     pub(crate) cause: Vec<Option<usize>>,
     /// For each send, what became of it.
     pub(crate) fate: Vec<Option<Fate>>,
@@ -105,9 +106,9 @@ struct Kept {
 struct Line {
     /// Sends since the last commit.
     sends: Vec<usize>,
-    /// The last delivery, and the last one that was committed.
-    delivered: Option<usize>,
-    delivered_for_good: Option<usize>,
+    /// The deliveries that were not undone, and how many of them were committed.
+    delivered: Vec<usize>,
+    delivered_for_good: usize,
     /// Records in the buffer.
     kept: BTreeMap<At, Kept>,
     /// Records with a committed receipt that were delivered since the last commit.
@@ -156,9 +157,9 @@ impl Reading {
             let is_task = reading.columns.all()[column].role == Role::Task;
             let line = &mut lines[column];
             if let Some(at) = record(&event.kind) {
-                if matches!(event.kind, Kind::Sent { .. }) {
+                if let Kind::Sent { clock, .. } = &event.kind {
                     sends.insert(at, i);
-                    reading.cause[i] = line.delivered;
+                    reading.cause[i] = cause(trace, &line.delivered, clock);
                 } else {
                     reading.cause[i] = sends.get(&at).copied();
                 }
@@ -208,7 +209,7 @@ impl Reading {
             }
             Kind::Committed => {
                 self.settle(line, Fate::Committed);
-                line.delivered_for_good = line.delivered;
+                line.delivered_for_good = line.delivered.len();
                 line.taken.clear();
                 line.kept
                     .values_mut()
@@ -217,7 +218,7 @@ impl Reading {
             Kind::Aborted => {
                 self.settle(line, Fate::Aborted);
                 if is_task && line.stopped.is_none() {
-                    line.delivered = line.delivered_for_good;
+                    line.delivered.truncate(line.delivered_for_good);
                 }
             }
             Kind::Received { at } => {
@@ -230,9 +231,9 @@ impl Reading {
             }
             Kind::Held { at, .. } => self.blocks.entry((column, *at)).or_default().push(i),
             Kind::Delivered { at, was_held } => {
-                line.delivered = Some(i);
+                line.delivered.push(i);
                 if !is_task {
-                    line.delivered_for_good = Some(i);
+                    line.delivered_for_good = line.delivered.len();
                 }
                 if let Some(kept) = line.kept.remove(at) {
                     if *was_held || self.was_blocked(column, *at, kept.received) {
@@ -257,7 +258,7 @@ impl Reading {
 
     /// Takes back what a task did since its last commit.
     fn undo(&mut self, column: usize, line: &mut Line, i: usize) {
-        line.delivered = line.delivered_for_good;
+        line.delivered.truncate(line.delivered_for_good);
         for (&at, &kept) in &line.kept {
             if kept.committed || self.was_blocked(column, at, kept.received) {
                 self.holds.push(stretch(column, at, kept, i, HoldEnd::Down));
@@ -291,6 +292,24 @@ impl Reading {
             .get(&(column, at))
             .is_some_and(|events| events.iter().any(|&i| i >= since))
     }
+}
+
+/// The delivery that a send with this clock follows from.
+fn cause(trace: &Trace, delivered: &[usize], clock: &str) -> Option<usize> {
+    let claims: BTreeMap<&str, i64> = clock
+        .split(", ")
+        .filter_map(|claim| claim.rsplit_once("<="))
+        .filter_map(|(channel, offset)| Some((channel, offset.parse().ok()?)))
+        .collect();
+    let covered = |&i: &usize| {
+        record(&trace.events[i].kind).is_some_and(|at| {
+            claims
+                .get(trace.channel(at.channel))
+                .is_some_and(|&offset| at.offset <= offset)
+        })
+    };
+    let last_covered = delivered.iter().rev().copied().find(covered);
+    last_covered.or_else(|| delivered.last().copied())
 }
 
 fn stretch(column: usize, at: At, kept: Kept, to: usize, end: HoldEnd) -> Hold {

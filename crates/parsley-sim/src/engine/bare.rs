@@ -34,7 +34,6 @@ pub(crate) trait Protocol {
     fn prepare_send(&mut self, channel: Channel) -> Result<Stamp, Stop>;
     fn fence(&mut self, acks: &[(Channel, Offset)]) -> Result<(), Stop>;
     fn commit(&mut self, acks: &[(Channel, Offset)]) -> Result<Finished, Stop>;
-    fn resume_positions(&self) -> Vec<(Channel, Offset)>;
     fn mark(&mut self) -> AnyMark;
     fn watermarks(
         &mut self,
@@ -254,10 +253,6 @@ impl Protocol for NodeProtocol {
             ordering: self.store.take_changes(),
             ..Finished::default()
         })
-    }
-
-    fn resume_positions(&self) -> Vec<(Channel, Offset)> {
-        self.node.resume_positions()
     }
 
     fn mark(&mut self) -> AnyMark {

@@ -87,7 +87,7 @@ pub(crate) enum AnyMark {
 /// One running task.
 pub(crate) enum Engine {
     Task(Box<Task>),
-    Node(Bare<NodeProtocol>),
+    Node(Box<Bare<NodeProtocol>>),
     Model(Bare<ModelProtocol>),
 }
 
@@ -163,10 +163,6 @@ impl Engine {
     /// A tick's send joins the step. `false` when the task takes none.
     pub fn tick(&mut self, value: Bytes) -> Result<bool, Stop> {
         each!(self, _task => Ok(false), bare => bare.tick(value))
-    }
-
-    pub fn resume_positions(&self) -> Vec<(Channel, Offset)> {
-        each!(self, task => task.resume_positions(), bare => bare.protocol.resume_positions())
     }
 
     pub fn mark(&mut self) -> AnyMark {

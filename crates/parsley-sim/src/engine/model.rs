@@ -21,7 +21,9 @@ pub(crate) struct SharedModel(Arc<Mutex<naive::Model>>);
 
 impl SharedModel {
     pub fn new(broken: Option<naive::Broken>) -> Self {
-        Self(Arc::new(Mutex::new(naive::Model::default().breaking(broken))))
+        Self(Arc::new(Mutex::new(
+            naive::Model::default().breaking(broken),
+        )))
     }
 
     fn lock(&self) -> MutexGuard<'_, naive::Model> {
@@ -62,7 +64,11 @@ impl ModelProtocol {
     ) -> Result<(Self, Opened), Stop> {
         let line = naive::OpenLine {
             name,
-            inputs: config.inputs.iter().map(|&channel| plain(channel)).collect(),
+            inputs: config
+                .inputs
+                .iter()
+                .map(|&channel| plain(channel))
+                .collect(),
             sinks: config
                 .sinks
                 .iter()
@@ -155,20 +161,14 @@ impl Protocol for ModelProtocol {
     }
 
     fn commit(&mut self, acks: &[(Channel, Offset)]) -> Result<Finished, Stop> {
-        let positions = self.resume_positions();
-        self.model.lock().commit(&plain_acks(acks));
+        let positions = self.model.lock().commit(&plain_acks(acks));
         Ok(Finished {
-            positions,
+            positions: positions
+                .into_iter()
+                .map(|(on, at)| (channel(on), at))
+                .collect(),
             ..Finished::default()
         })
-    }
-
-    fn resume_positions(&self) -> Vec<(Channel, Offset)> {
-        let positions = self.model.lock().resume_positions();
-        positions
-            .into_iter()
-            .map(|(on, at)| (channel(on), at))
-            .collect()
     }
 
     fn mark(&mut self) -> AnyMark {
@@ -191,12 +191,10 @@ impl Protocol for ModelProtocol {
         log_starts: &BTreeMap<Channel, Offset>,
         gone: &BTreeSet<TopicId>,
     ) -> Result<(), Stop> {
-        let check = naive::Truncation {
-            log_starts: plain_map(log_starts),
-            gone: plain_topics(gone),
-            ..naive::Truncation::default()
-        };
-        self.model.lock().truncate(&check).map_err(refused)
+        let mut model = self.model.lock();
+        model
+            .check(&plain_map(log_starts), &plain_topics(gone))
+            .map_err(refused)
     }
 
     fn truncate(
@@ -204,12 +202,10 @@ impl Protocol for ModelProtocol {
         drop_below: &BTreeMap<Channel, Offset>,
         drop_gone: &BTreeSet<TopicId>,
     ) -> Result<(), Stop> {
-        let sweep = naive::Truncation {
-            drop_below: plain_map(drop_below),
-            drop_gone: plain_topics(drop_gone),
-            ..naive::Truncation::default()
-        };
-        self.model.lock().truncate(&sweep).map_err(refused)
+        self.model
+            .lock()
+            .sweep(&plain_map(drop_below), &plain_topics(drop_gone));
+        Ok(())
     }
 
     fn stamp_channels(&self) -> Vec<Channel> {
@@ -229,23 +225,15 @@ impl Protocol for ModelProtocol {
     }
 
     fn held(&self) -> u64 {
-        let holds = self.model.lock().holds();
-        holds.iter().map(|hold| hold.behind as u64 + 1).sum()
+        self.model.lock().held() as u64
     }
 
     fn evidence_channels(&self) -> (BTreeSet<Channel>, BTreeSet<Channel>) {
         let model = self.model.lock();
-        let waited_for = model.waited_for_by_sequence();
-        let execution = model.execution();
-        let past = execution.delivered_past();
-        let claimed = past
-            .sequences
-            .keys()
-            .map(|&(on, _)| on)
-            .chain(execution.own_claims.keys().copied());
+        let channels = |found: BTreeSet<naive::Channel>| found.into_iter().map(channel).collect();
         (
-            waited_for.into_iter().map(channel).collect(),
-            claimed.map(channel).collect(),
+            channels(model.waited_for_by_sequence()),
+            channels(model.channels_claimed_by_sequence()),
         )
     }
 }

@@ -21,9 +21,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[
             Floor::new("a record was held", |counts| counts.holds > 0),
             Floor::new("a crash", |counts| counts.crashes > 0),
-            Floor::new("a crash within a step", |counts| counts.crashes_mid_step > 0),
-            Floor::new("a crash of a task that holds", |counts| counts.crashes_holding > 0),
-            Floor::new("held records restored", |counts| counts.restores_with_holds > 0),
+            Floor::new("a crash within a step", |counts| {
+                counts.crashes_mid_step > 0
+            }),
+            Floor::new("a crash of a task that holds", |counts| {
+                counts.crashes_holding > 0
+            }),
+            Floor::new("held records restored", |counts| {
+                counts.restores_with_holds > 0
+            }),
             Floor::new("positions advanced", |counts| counts.position_advances > 0),
         ],
     },
@@ -68,12 +74,11 @@ fn wide_soak(chance: &mut Chance) -> Plan {
                     &[Emit::to("loop").while_hops_below(4), Emit::to("e").keyed(3)],
                 ),
             ),
-            StagePlan::new("all", Declaration::reads(&["a", "b", "c", "d", "e", "loop"])),
             StagePlan::new(
-                "relay",
-                Declaration::default().on("d", &[Emit::to("e")]),
-            )
-            .bare(),
+                "all",
+                Declaration::reads(&["a", "b", "c", "d", "e", "loop"]),
+            ),
+            StagePlan::new("relay", Declaration::default().on("d", &[Emit::to("e")])).bare(),
         ],
         edges: vec![
             EdgePlan::sequential("shop", &["a", "b"], 7).keyed(4),

@@ -26,13 +26,7 @@ impl TaskHost {
             .clone();
         let topics = self.resolve(&deployment);
         let facts = self.open_facts(slot, &deployment, &topics)?;
-        let (mut engine, opened) = open_engine(
-            &self.sabotage,
-            slot,
-            &deployment,
-            &topics,
-            &facts,
-        )?;
+        let (mut engine, opened) = open_engine(&self.sabotage, slot, &deployment, &topics, &facts)?;
         let restored = engine.held();
         let step = engine.finish(&[])?;
         let committed: BTreeMap<Channel, Offset> = step.positions.iter().copied().collect();
@@ -99,7 +93,10 @@ impl TaskHost {
 
     fn resolve(&self, deployment: &Deployment) -> BTreeMap<String, TopicInfo> {
         let declaration = &deployment.declaration;
-        let names: BTreeSet<&str> = declaration.consumed().chain(declaration.produced()).collect();
+        let names: BTreeSet<&str> = declaration
+            .consumed()
+            .chain(declaration.produced())
+            .collect();
         let info = |name: &str| {
             let id = self.broker.topic_id(name)?;
             let partitions = self.broker.partitions(id)?;
@@ -155,7 +152,9 @@ impl TaskHost {
             };
             facts.start.extend(start.map(|start| (channel, start)));
             if joins {
-                facts.ends.extend(self.end_of(channel).map(|end| (channel, end)));
+                facts
+                    .ends
+                    .extend(self.end_of(channel).map(|end| (channel, end)));
             }
         }
         if self.shirks(HostFault::JumpsOverLogStart) || self.shirks(HostFault::PausesChecks) {
@@ -165,7 +164,9 @@ impl TaskHost {
             facts.gone.clear();
         }
         facts.group_has_positions = recorded.is_none() && !slot.positions.is_empty();
-        let recorded_sinks = recorded.iter().flat_map(|scope| scope.sinks.iter().copied());
+        let recorded_sinks = recorded
+            .iter()
+            .flat_map(|scope| scope.sinks.iter().copied());
         for topic in sinks.into_iter().chain(recorded_sinks) {
             for partition in 0..self.broker.partitions(topic).unwrap_or(0) {
                 let channel = topic.partition(partition);
@@ -208,7 +209,11 @@ fn consumed(
         let info: &TopicInfo = topics.get(name)?;
         (partition < info.partitions).then(|| info.id.partition(partition))
     };
-    let channels: BTreeSet<Channel> = deployment.declaration.consumed().filter_map(channel).collect();
+    let channels: BTreeSet<Channel> = deployment
+        .declaration
+        .consumed()
+        .filter_map(channel)
+        .collect();
     channels.into_iter().collect()
 }
 
@@ -253,8 +258,7 @@ fn open_engine(
             return Err(refused(name));
         }
         let name = format!("{APPLICATION}/{}/{}", deployment.plan.name, slot.partition);
-        let (protocol, opened) =
-            ModelProtocol::open(&config(), name, facts, slot.model.clone())?;
+        let (protocol, opened) = ModelProtocol::open(&config(), name, facts, slot.model.clone())?;
         return Ok((Engine::Model(Bare::new(protocol, bare)), opened));
     }
     match deployment.plan.driver {
@@ -263,7 +267,7 @@ fn open_engine(
                 return Err(refused(name));
             }
             let (protocol, opened) = NodeProtocol::open(config(), facts, slot.ordering.clone())?;
-            Ok((Engine::Node(Bare::new(protocol, bare)), opened))
+            Ok((Engine::Node(Box::new(Bare::new(protocol, bare))), opened))
         }
         Driver::Task => {
             let mut config = TaskConfig::new(APPLICATION, slot.partition, topics.clone());

@@ -110,7 +110,9 @@ impl TaskHost {
         let Some(slot) = self.tasks.get_mut(task.0).and_then(Option::as_mut) else {
             return;
         };
-        let Some(mut run) = slot.run.take() else { return };
+        let Some(mut run) = slot.run.take() else {
+            return;
+        };
         if keeps_state && let Ok(step) = run.engine.finish(&[]) {
             slot.positions = step.positions.into_iter().collect();
             slot.ordering.apply(step.ordering);
@@ -140,6 +142,10 @@ impl TaskHost {
 
 impl ConformanceHost for TaskHost {
     fn supports(_append: AppendMode) -> bool {
+        true
+    }
+
+    fn runs_bare_nodes() -> bool {
         true
     }
 

@@ -109,12 +109,7 @@ impl Run {
 }
 
 impl TaskHost {
-    pub(super) fn run_step(
-        &mut self,
-        task: TaskNo,
-        plan: &StepPlan,
-        now: u64,
-    ) -> Result<(), Stop> {
+    pub(super) fn run_step(&mut self, task: TaskNo, plan: &StepPlan, now: u64) -> Result<(), Stop> {
         let run = self.run_mut(task)?;
         if run.step.as_ref().is_some_and(|step| step.fenced) {
             return Ok(());
@@ -460,9 +455,7 @@ impl TaskHost {
             let acknowledged = |&(channel, offset): &(Channel, Offset)| {
                 self.broker.is_replicated(channel, offset) || !self.broker.exists(channel.topic)
             };
-            if all_appended
-                && moves.len() == before
-                && step.unacknowledged.iter().all(acknowledged)
+            if all_appended && moves.len() == before && step.unacknowledged.iter().all(acknowledged)
             {
                 moves.push(Move::Proceed(task));
             }

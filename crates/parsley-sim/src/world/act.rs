@@ -4,7 +4,9 @@ use bytes::Bytes;
 use parsley_core::Offset;
 
 use super::{Action, Life, Rule, Violation, World};
-use crate::host::{ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TRUNCATION_DELAY, TaskNo};
+use crate::host::{
+    ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
+};
 use crate::payload::Payload;
 use crate::plan::{End, Phase};
 use crate::trace::Kind;
@@ -35,7 +37,11 @@ impl<H: ConformanceHost> World<H> {
             Action::Tick(task) => self.tick(*task)?,
             Action::Crash(task) => self.crash(*task),
             Action::Start(task) => {
-                if self.tasks.get(*task).is_some_and(|task| task.life == Life::Down) {
+                if self
+                    .tasks
+                    .get(*task)
+                    .is_some_and(|task| task.life == Life::Down)
+                {
                     self.start_task(*task)?;
                 }
             }
@@ -48,7 +54,10 @@ impl<H: ConformanceHost> World<H> {
             }
             Action::Check(task) => self.check(*task)?,
             Action::Send(edge, topic, key) => {
-                if self.edges.get(*edge).is_some_and(|edge| edge.sends_left > 0)
+                if self
+                    .edges
+                    .get(*edge)
+                    .is_some_and(|edge| edge.sends_left > 0)
                     && self.edge_send(*edge, *topic, *key, None)?
                 {
                     self.edges[*edge].sends_left -= 1;
@@ -101,7 +110,11 @@ impl<H: ConformanceHost> World<H> {
     }
 
     /// Takes up what an operation on a task came to.
-    pub(super) fn conclude(&mut self, task: usize, outcome: Result<(), Stop>) -> Result<(), Violation> {
+    pub(super) fn conclude(
+        &mut self,
+        task: usize,
+        outcome: Result<(), Stop>,
+    ) -> Result<(), Violation> {
         self.observe()?;
         match outcome {
             Ok(()) => {
@@ -204,11 +217,12 @@ impl<H: ConformanceHost> World<H> {
             return Ok(());
         };
         let payload = Payload::of_tick(at.stage, at.partition, self.tasks[task].ticks);
-        let Some(number) = self
-            .topics
-            .get(ticks)
-            .and_then(|topic| topic.channels.get(usize::try_from(at.partition).ok()?).copied())
-        else {
+        let Some(number) = self.topics.get(ticks).and_then(|topic| {
+            topic
+                .channels
+                .get(usize::try_from(at.partition).ok()?)
+                .copied()
+        }) else {
             return Ok(());
         };
         if self.host.is_in_step(TaskNo(task)) {
@@ -270,7 +284,11 @@ impl<H: ConformanceHost> World<H> {
         let actor = self.tasks[task].actor;
         let restored = started.restored;
         self.tell(Some(actor), |_| Some(Kind::Started { restored }));
-        let consumed: Vec<_> = started.consumed.iter().map(|&(channel, _)| channel).collect();
+        let consumed: Vec<_> = started
+            .consumed
+            .iter()
+            .map(|&(channel, _)| channel)
+            .collect();
         let before = std::mem::replace(&mut self.tasks[task].consumed, consumed);
         for channel in before {
             if !self.tasks[task].consumed.contains(&channel)
@@ -381,7 +399,10 @@ impl<H: ConformanceHost> World<H> {
                     return Ok(());
                 };
                 let partition = self.tasks[task].at.partition as usize;
-                let number = self.topics.get(topic).and_then(|topic| topic.channels.get(partition));
+                let number = self
+                    .topics
+                    .get(topic)
+                    .and_then(|topic| topic.channels.get(partition));
                 if let Some(&number) = number {
                     self.step_task(task, &[(number, usize::MAX, true)], None)?;
                     self.finish_step(task)?;
@@ -411,7 +432,11 @@ impl<H: ConformanceHost> World<H> {
                 Ok(())
             }
             Phase::Recreate(topic) => {
-                let planned = self.plan.topics.iter().find(|planned| planned.name == *topic);
+                let planned = self
+                    .plan
+                    .topics
+                    .iter()
+                    .find(|planned| planned.name == *topic);
                 if let Some(planned) = planned
                     && !self.topics.get(topic).is_some_and(|topic| topic.exists)
                 {

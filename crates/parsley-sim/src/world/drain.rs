@@ -52,13 +52,14 @@ impl<H: ConformanceHost> World<H> {
             }
             let reads = self.everything_new(task);
             if !reads.is_empty() && !self.host.is_in_step(TaskNo(task)) {
-                self.counts.steps += 1;
-                self.act_in_drain(&Action::Step {
+                let before = self.progress(task);
+                self.act(&Action::Step {
                     task,
                     reads,
                     crash: None,
                 })?;
-                moved = true;
+                // A host that reads and gets nowhere is at rest.
+                moved |= self.progress(task) != before;
             }
         }
         if moved || !self.setting.rules.evidence {
@@ -76,9 +77,17 @@ impl<H: ConformanceHost> World<H> {
         Ok(moved)
     }
 
-    fn act_in_drain(&mut self, action: &Action) -> Result<(), Violation> {
-        self.counts.steps -= 1;
-        self.act(action)
+    /// How far a task is: it moves with every read, delivery and send.
+    fn progress(&self, task: usize) -> (Life, bool, u64, Vec<Option<parsley_core::Offset>>) {
+        let positions = self.tasks[task].consumed.iter();
+        (
+            self.tasks[task].life,
+            self.host.is_in_step(TaskNo(task)),
+            self.counts.deliveries + self.counts.appends,
+            positions
+                .map(|&channel| self.host.position(TaskNo(task), channel))
+                .collect(),
+        )
     }
 
     /// Every channel of the task with something to read or to pass.
@@ -115,8 +124,7 @@ impl<H: ConformanceHost> World<H> {
         let until = usize::try_from(ends.last_stable).unwrap_or(0);
         let content = &self.channels[number].content;
         let readable = content.get(from..until.min(content.len())).unwrap_or(&[]);
-        readable.iter().any(Option::is_some)
-            && !self.host.read(channel, position, 1).0.is_empty()
+        readable.iter().any(Option::is_some) && !self.host.read(channel, position, 1).0.is_empty()
     }
 
     fn make_all_moves(&mut self) -> Result<bool, Violation> {
@@ -176,7 +184,10 @@ impl<H: ConformanceHost> World<H> {
             let tasks = self
                 .stage_number(stage)
                 .map_or_else(Vec::new, |stage| self.tasks_of(stage));
-            if !tasks.iter().any(|&task| self.tasks[task].life == Life::Refused) {
+            if !tasks
+                .iter()
+                .any(|&task| self.tasks[task].life == Life::Refused)
+            {
                 let text = format!("no task of {stage} was refused with {code}");
                 return Err(self.violation(Rule::MissingRefusal, text));
             }

@@ -96,10 +96,7 @@ impl<H: ConformanceHost> World<H> {
         if let Some(bytes) = clock {
             headers.push(Header::new(wire::CLOCK_HEADER, bytes));
         } else if !state.clock.is_empty() {
-            headers.push(Header::new(
-                wire::CLOCK_HEADER,
-                wire::encode(&state.clock),
-            ));
+            headers.push(Header::new(wire::CLOCK_HEADER, wire::encode(&state.clock)));
         }
         let record = Record {
             channel,
@@ -170,8 +167,7 @@ impl<H: ConformanceHost> World<H> {
 
     /// Reads some committed records of a channel. `false` when there are none.
     pub(super) fn edge_read(&mut self, edge: usize, number: usize) -> Result<bool, Violation> {
-        let (Some(state), Some(channel)) = (self.edges.get(edge), self.channels.get(number))
-        else {
+        let (Some(state), Some(channel)) = (self.edges.get(edge), self.channels.get(number)) else {
             return Ok(false);
         };
         let (actor, oracle) = (state.actor, channel.oracle);

@@ -3,8 +3,8 @@
 //! The world chooses and judges; the host acts. Whatever the host reports goes to the oracle first (`observe.rs`).
 
 mod act;
-mod draw;
 mod drain;
+mod draw;
 mod edge;
 mod observe;
 mod violation;
@@ -12,11 +12,13 @@ mod violation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parsley_core::{Channel, Offset, TopicId};
+use parsley_core::{Channel, Offset};
 use parsley_oracle::{Actor, Channel as OracleChannel, Emission, Oracle, SendOrder};
 
 use crate::count::Counts;
-use crate::host::{ConformanceHost, CrashPoint, CrashSwitch, Deployment, Event, Setting, TaskAt, TaskNo};
+use crate::host::{
+    ConformanceHost, CrashPoint, CrashSwitch, Deployment, Event, Setting, TaskAt, TaskNo,
+};
 use crate::logic;
 use crate::payload::Payload;
 use crate::plan::{Driver, Phase, Plan, StagePlan, TopicName};
@@ -69,7 +71,6 @@ pub enum Action {
 
 /// A topic's newest incarnation.
 struct TopicState {
-    id: TopicId,
     partitions: i32,
     exists: bool,
     /// How often it was created before.
@@ -121,7 +122,6 @@ struct TaskState {
     first_sent_to: Option<Channel>,
     /// Records held when the task went down last, and whether it held some then after holding some at the time before.
     held_when_down: u64,
-    deliveries: BTreeMap<Option<u64>, u64>,
     /// What was held when a trace last told, by channel.
     told_holds: BTreeMap<Channel, (Offset, String)>,
 }
@@ -235,8 +235,8 @@ impl<H: ConformanceHost> World<H> {
             .max()
             .unwrap_or(1);
         let order = match stage.driver {
-            Driver::Node => SendOrder::Sequential,
-            Driver::Task => match stage.send_order {
+            Driver::Node if H::runs_bare_nodes() => SendOrder::Sequential,
+            _ => match stage.send_order {
                 parsley_stage::SendOrder::PerKey => SendOrder::PerKey {
                     null_is_key: stage.stateful,
                 },
@@ -266,7 +266,6 @@ impl<H: ConformanceHost> World<H> {
                 sequences: BTreeMap::new(),
                 first_sent_to: None,
                 held_when_down: 0,
-                deliveries: BTreeMap::new(),
                 told_holds: BTreeMap::new(),
             });
         }
@@ -331,7 +330,6 @@ impl<H: ConformanceHost> World<H> {
         self.topics.insert(
             name,
             TopicState {
-                id,
                 partitions,
                 exists: true,
                 incarnation,
@@ -371,12 +369,12 @@ impl<H: ConformanceHost> World<H> {
     fn violation(&self, rule: Rule, text: String) -> Violation {
         Violation {
             rule,
-            text,
+            text: text.into(),
             step: self.now,
             actor: None,
             record: None,
             other: None,
-            path: Vec::new(),
+            path: Box::default(),
         }
     }
 

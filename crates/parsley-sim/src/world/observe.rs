@@ -127,8 +127,7 @@ impl<H: ConformanceHost> World<H> {
         let stage = self.tasks[task.0].at.stage;
         let declaration = std::sync::Arc::clone(&self.stages[stage].declaration);
         let topic = self.channels[number].topic;
-        for emission in
-            payload::emissions(&declaration, stage, topic, content.key, content.payload)
+        for emission in payload::emissions(&declaration, stage, topic, content.key, content.payload)
         {
             let Some(to) = self.channel_of(emission.to, emission.key) else {
                 continue;
@@ -150,7 +149,10 @@ impl<H: ConformanceHost> World<H> {
         let topic = self.topics.get(topic)?;
         let key = key.map(payload::key_bytes);
         let partition = partition_of(key.as_deref(), topic.partitions);
-        topic.channels.get(usize::try_from(partition).ok()?).copied()
+        topic
+            .channels
+            .get(usize::try_from(partition).ok()?)
+            .copied()
     }
 
     fn observe_append(&mut self, task: TaskNo, record: Record) -> Result<(), Violation> {
@@ -217,9 +219,8 @@ impl<H: ConformanceHost> World<H> {
 
     /// Every claim names something appended, and sequences have neither gaps nor repetitions.
     fn check_stamp(&mut self, task: TaskNo, record: &Record) -> Result<Clock, Violation> {
-        let corrupt = |world: &Self, text: String| {
-            world.task_violation(task.0, Rule::CorruptStamp, text)
-        };
+        let corrupt =
+            |world: &Self, text: String| world.task_violation(task.0, Rule::CorruptStamp, text);
         let headers = ProtocolHeaders::read(&record.headers)
             .map_err(|error| corrupt(self, error.to_string()))?;
         let clock = match &headers.clock {
@@ -304,7 +305,7 @@ impl<H: ConformanceHost> World<H> {
         });
         Violation {
             rule: Rule::Oracle(found.rule),
-            text: self.oracle.explain(found),
+            text: self.oracle.explain(found).into(),
             step: self.now,
             actor: Some(Actor::index(found.actor)),
             record,
@@ -331,9 +332,7 @@ impl<H: ConformanceHost> World<H> {
                 continue;
             };
             let claim = match wait {
-                parsley_core::Wait::Offset { claim, .. } => {
-                    Clock::from_claims([*claim], [])
-                }
+                parsley_core::Wait::Offset { claim, .. } => Clock::from_claims([*claim], []),
                 parsley_core::Wait::Sequence { claim, .. } => Clock::from_claims([], [*claim]),
             };
             let blocked_by = self.claims_text(&claim);

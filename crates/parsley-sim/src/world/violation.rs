@@ -29,6 +29,8 @@ pub enum Rule {
     WrongState,
     /// The host itself failed.
     HostFailed,
+    /// Something panicked.
+    Panicked,
 }
 
 impl fmt::Display for Rule {
@@ -45,6 +47,7 @@ impl fmt::Display for Rule {
             Self::CorruptStamp => f.write_str("corrupt stamp"),
             Self::WrongState => f.write_str("wrong state"),
             Self::HostFailed => f.write_str("host failure"),
+            Self::Panicked => f.write_str("panic"),
         }
     }
 }
@@ -55,7 +58,7 @@ pub struct Violation {
     /// The rule.
     pub rule: Rule,
     /// What was found.
-    pub text: String,
+    pub text: Box<str>,
     /// The scheduler's step.
     pub step: u64,
     /// The actor, by its number in the trace.
@@ -65,5 +68,5 @@ pub struct Violation {
     /// The record that it is at odds with.
     pub other: Option<At>,
     /// The real causal path between the two.
-    pub path: Vec<At>,
+    pub path: Box<[At]>,
 }
