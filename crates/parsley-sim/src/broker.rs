@@ -94,7 +94,7 @@ pub enum EndError {
     Unreplicated {
         /// The transaction.
         txn: Txn,
-        /// The first such channel, in channel order.
+        /// The first such channel that it wrote to.
         channel: Channel,
     },
 }
@@ -146,8 +146,8 @@ struct Topic {
 #[derive(Clone, Debug, Default)]
 struct Transaction {
     outcome: Option<Outcome>,
-    /// Where it wrote.
-    channels: BTreeSet<Channel>,
+    /// Where it wrote, each channel once, in the order of its first records there.
+    channels: Vec<Channel>,
 }
 
 /// A deterministic broker in memory.
@@ -275,7 +275,7 @@ impl SimBroker {
         if appended.first_of_txn
             && let Some(transaction) = txn.and_then(|txn| self.open_mut(txn))
         {
-            transaction.channels.insert(channel);
+            transaction.channels.push(channel);
         }
         Ok(appended.offset)
     }
