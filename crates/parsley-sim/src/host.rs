@@ -238,6 +238,11 @@ pub trait ConformanceHost {
         false
     }
 
+    /// Whether it keeps the state of stateful stages. A protocol without a task around it has none.
+    fn keeps_state(&self) -> bool {
+        true
+    }
+
     /// An empty log, no tasks.
     fn new(setting: Setting) -> Self
     where
@@ -312,6 +317,8 @@ pub trait ConformanceHost {
     fn held(&self, task: TaskNo) -> u64;
     /// What a running task holds and why.
     fn holds(&self, task: TaskNo) -> Vec<Hold>;
+    /// The committed state of a key of a stateful stage's task, as its bytes; `None` when there is none.
+    fn state_of(&self, task: TaskNo, key: Option<&[u8]>) -> Option<Bytes>;
     /// Whether watermarks may help the task.
     fn wants_evidence(&self, task: TaskNo) -> bool;
 

@@ -78,7 +78,7 @@ impl Layout {
             .max()
             .unwrap_or(0);
         let two_tiers = longest(usize::MAX) > fits;
-        let names_x = GUTTER + column * count(lines) + 14.0;
+        let names_x = GUTTER + column * count(lines) + 22.0;
         let texts_x = names_x + count(longest(NAME_MAX)) * CHARACTER + 12.0;
         Self {
             column,

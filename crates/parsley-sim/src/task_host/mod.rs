@@ -9,8 +9,9 @@ mod sweep;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use parsley_core::{Channel, Hold, Offset, Record, TopicId};
+use parsley_core::{Channel, Hold, Offset, Record, StateStore, TopicId};
 use parsley_model::Broken;
+use parsley_stage::fold;
 
 use crate::broker::{Outcome, SimBroker, Txn};
 use crate::engine::{SharedModel, SharedStore};
@@ -147,6 +148,10 @@ impl ConformanceHost for TaskHost {
 
     fn runs_bare_nodes() -> bool {
         true
+    }
+
+    fn keeps_state(&self) -> bool {
+        !self.uses_model()
     }
 
     fn new(setting: Setting) -> Self {
@@ -293,6 +298,14 @@ impl ConformanceHost for TaskHost {
     fn holds(&self, task: TaskNo) -> Vec<Hold> {
         self.run_of(task)
             .map_or_else(Vec::new, |run| run.engine.holds())
+    }
+
+    fn state_of(&self, task: TaskNo, key: Option<&[u8]>) -> Option<Bytes> {
+        let store = &self.slot(task)?.fold;
+        store
+            .with(|store| store.get(&fold::state_key(key)))
+            .ok()
+            .flatten()
     }
 
     fn wants_evidence(&self, task: TaskNo) -> bool {

@@ -2,7 +2,8 @@
 
 use super::{Action, Life, Rule, Violation, World};
 use crate::host::{ConformanceHost, Move, TaskNo};
-use crate::plan::{EdgeKind, End};
+use crate::payload;
+use crate::plan::{Driver, EdgeKind, End};
 
 /// How many rounds the world may take to come to rest.
 const ROUNDS_MAX: usize = 2_000;
@@ -225,8 +226,34 @@ impl<H: ConformanceHost> World<H> {
             .find(|found| actors_done(found.actor) && !wedged);
         match missing {
             Some(found) => Err(self.judged(&found)),
-            None => Ok(()),
+            None => self.judge_states(),
         }
+    }
+
+    /// The state of each key of a stateful stage counts what was delivered to it, in all executions.
+    fn judge_states(&self) -> Result<(), Violation> {
+        if !self.host.keeps_state() {
+            return Ok(());
+        }
+        for (number, task) in self.tasks.iter().enumerate() {
+            let stage = &self.plan.stages[task.at.stage];
+            let runs_as_stage = stage.driver == Driver::Task || !H::runs_bare_nodes();
+            if !stage.stateful || !runs_as_stage {
+                continue;
+            }
+            for (&key, &(delivered, _)) in &task.delivered_by_key {
+                let bytes = key.map(payload::key_bytes);
+                let state = self.host.state_of(TaskNo(number), bytes.as_deref());
+                let counted = state.map_or(Some(0), |state| {
+                    Some(u64::from_be_bytes(state.as_ref().try_into().ok()?))
+                });
+                if counted != Some(delivered) {
+                    let text = format!("key {key:?} counts {counted:?}, delivered {delivered}");
+                    return Err(self.task_violation(number, Rule::WrongState, text));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Exactly one head, which one sequence claim on that topic blocks and nothing else.

@@ -122,6 +122,8 @@ struct TaskState {
     first_sent_to: Option<Channel>,
     /// Records held when the task went down last, and whether it held some then after holding some at the time before.
     held_when_down: u64,
+    /// How often each key was delivered: committed, and with the open step.
+    delivered_by_key: BTreeMap<Option<u64>, (u64, u64)>,
     /// What was held when a trace last told, by channel.
     told_holds: BTreeMap<Channel, (Offset, String)>,
 }
@@ -266,6 +268,7 @@ impl<H: ConformanceHost> World<H> {
                 sequences: BTreeMap::new(),
                 first_sent_to: None,
                 held_when_down: 0,
+                delivered_by_key: BTreeMap::new(),
                 told_holds: BTreeMap::new(),
             });
         }

@@ -68,6 +68,9 @@ impl<H: ConformanceHost> World<H> {
                 for (committed, next) in state.sequences.values_mut() {
                     *committed = *next;
                 }
+                for (committed, count) in state.delivered_by_key.values_mut() {
+                    *committed = *count;
+                }
                 self.tell(Some(actor), |_| Some(Kind::Committed));
             }
             Event::Aborted(task) => {
@@ -78,6 +81,9 @@ impl<H: ConformanceHost> World<H> {
                 state.first_sent_to = None;
                 for (committed, next) in state.sequences.values_mut() {
                     *next = *committed;
+                }
+                for (committed, count) in state.delivered_by_key.values_mut() {
+                    *count = *committed;
                 }
                 self.tell(Some(actor), |_| Some(Kind::Aborted));
             }
@@ -124,6 +130,8 @@ impl<H: ConformanceHost> World<H> {
         let Some(content) = content else {
             return Err(self.violation(Rule::HostFailed, "a record without content".to_owned()));
         };
+        let by_key = &mut self.tasks[task.0].delivered_by_key;
+        by_key.entry(content.key).or_default().1 += 1;
         let stage = self.tasks[task.0].at.stage;
         let declaration = std::sync::Arc::clone(&self.stages[stage].declaration);
         let topic = self.channels[number].topic;
