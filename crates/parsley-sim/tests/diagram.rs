@@ -163,28 +163,88 @@ fn a_path_leads_from_the_edge_to_the_record() {
 
 #[test]
 fn a_delivery_that_was_undone_is_no_cause() {
-    let mut run = Script::new("undone", 1, &["edge", "a/0"], &["in:0", "out:0"]);
+    let crash: fn(&mut Script) = |run| {
+        run.crashed(1, true).started(1, 0);
+    };
+    let abort: fn(&mut Script) = |run| {
+        run.aborted(1);
+    };
+    for undo in [crash, abort] {
+        let mut run = Script::new("undone", 1, &["edge", "a/0"], &["in:0", "out:0"]);
+        run.started(1, 0)
+            .sent(0, at(0, 0), "")
+            .sent(0, at(0, 1), "");
+        run.delivered(1, at(0, 0))
+            .committed(1)
+            .delivered(1, at(0, 1));
+        undo(&mut run);
+        // The clock says nothing of either: what was undone has to be known from the trace.
+        run.sent(1, at(1, 0), "").committed(1);
+        let trace = run.finish();
+        let sent = position(
+            &trace,
+            |kind| matches!(kind, Kind::Sent { at: it, .. } if *it == at(1, 0)),
+        );
+        assert_eq!(
+            path_to(&data(&html(&trace)), sent),
+            [
+                "edge sent in:0@0",
+                "a/0 delivered in:0@0",
+                "a/0 sent out:0@0"
+            ]
+        );
+    }
+}
+
+#[test]
+fn a_held_record_whose_delivery_was_undone_is_held_again() {
+    let mut run = Script::new("undone", 1, &["edge", "a/0"], &["in:0"]);
+    run.started(1, 0).sent(0, at(0, 0), "");
+    run.received(1, at(0, 0))
+        .held(1, at(0, 0), "x:0<=1")
+        .committed(1);
+    run.delivered_late(1, at(0, 0))
+        .crashed(1, true)
+        .started(1, 1);
+    run.note(None, "time passes")
+        .delivered_late(1, at(0, 0))
+        .committed(1);
+    let page = html(&run.finish());
+    let y = |i: usize| data(&page)["events"][i][1].as_f64().expect("a number");
+    let from: Vec<f64> = attribute(picture(&page), "<rect class=\"hold", "y")
+        .iter()
+        .map(|y| y.parse().expect("a number"))
+        .collect();
+    assert_eq!(from, [y(2), y(7)], "from the receipt, and from the restart");
+}
+
+#[test]
+fn a_send_follows_from_the_last_delivery_that_its_clock_covers() {
+    let mut run = Script::new("rounds", 1, &["edge", "a/0"], &["in:0", "out:0"]);
     run.started(1, 0)
         .sent(0, at(0, 0), "")
         .sent(0, at(0, 1), "");
-    run.delivered(1, at(0, 0))
-        .committed(1)
-        .delivered(1, at(0, 1))
-        .crashed(1, true);
-    run.started(1, 0).sent(1, at(1, 0), "in:0<=0").committed(1);
+    run.delivered(1, at(0, 0)).delivered(1, at(0, 1));
+    run.sent(1, at(1, 0), "in:0<=0")
+        .sent(1, at(1, 1), "in:0<=1");
+    run.sent(1, at(1, 2), "elsewhere:0<=7, in:0/edge<=9")
+        .committed(1);
     let trace = run.finish();
-    let sent = position(
-        &trace,
-        |kind| matches!(kind, Kind::Sent { at: it, .. } if *it == at(1, 0)),
-    );
-    assert_eq!(
-        path_to(&data(&html(&trace)), sent),
-        [
-            "edge sent in:0@0",
-            "a/0 delivered in:0@0",
-            "a/0 sent out:0@0"
-        ]
-    );
+    let data = data(&html(&trace));
+    for (offset, through) in [(0, 0), (1, 1), (2, 1)] {
+        let sent = position(
+            &trace,
+            |kind| matches!(kind, Kind::Sent { at: it, .. } if *it == at(1, offset)),
+        );
+        assert_eq!(
+            path_to(&data, sent),
+            [
+                format!("edge sent in:0@{through}"),
+                format!("a/0 delivered in:0@{through}"),
+                format!("a/0 sent out:0@{offset}"),
+            ]
+        );
+    }
 }
 
 #[test]
