@@ -168,8 +168,22 @@ pub struct Rules {
     pub sweeps: u32,
     /// Whether tasks check log starts and drop claims below them.
     pub truncation: bool,
+    /// Whether acknowledgements tell offsets.
+    pub acks: Acks,
     /// Whether every task of the world must end with nothing held.
     pub end: End,
+}
+
+/// What acknowledgements tell a task about its sends (decision S13).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acks {
+    /// The seed decides.
+    #[default]
+    Either,
+    /// Always the offsets: stamps name own sends by offset.
+    WithOffsets,
+    /// Never an offset: stamps name own sends by sequence.
+    WithoutOffsets,
 }
 
 /// How a run is to end.
@@ -202,6 +216,7 @@ impl Default for Rules {
             ticks: 0,
             sweeps: 0,
             truncation: false,
+            acks: Acks::Either,
             end: End::Drained,
         }
     }
@@ -252,6 +267,14 @@ pub enum Phase {
     Age,
     /// The stage's tasks ask for watermarks and get the answer at once.
     Evidence(&'static str),
+    /// The stage's tasks make the next of three moves: take a mark, ask for watermarks, hand the answer in.
+    EvidenceMove(&'static str),
+    /// The stage's tasks emit a tick each.
+    Tick(&'static str),
+    /// From now on no transaction marker is written to the topic.
+    StallMarkers(TopicName),
+    /// Markers reach the topic again.
+    ResumeMarkers(TopicName),
 }
 
 impl StagePlan {

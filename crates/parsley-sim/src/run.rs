@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::chance::Chance;
 use crate::count::Counts;
 use crate::host::{AppendMode, ConformanceHost, Setting};
-use crate::plan::{Phase, Plan};
+use crate::plan::{Acks, Phase, Plan};
 use crate::scenario::Scenario;
 use crate::task_host::{Sabotage, TaskHost};
 use crate::trace::{Found, Trace};
@@ -37,7 +37,8 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// How the log takes records in the run of a seed, and whether acknowledgements tell offsets: all four combinations in turn.
+    /// How the log takes records in the run of a seed, and whether acknowledgements tell offsets: all four combinations in turn,
+    /// unless the plan wants one answer of acknowledgements.
     pub fn setting(seed: u64, plan: &Plan) -> Setting {
         Setting {
             append: if seed & 1 == 0 {
@@ -45,7 +46,11 @@ impl Request<'_> {
             } else {
                 AppendMode::Interleaved
             },
-            offsets_known: seed & 2 == 0,
+            offsets_known: match plan.rules.acks {
+                Acks::Either => seed & 2 == 0,
+                Acks::WithOffsets => true,
+                Acks::WithoutOffsets => false,
+            },
             rules: plan.rules,
         }
     }

@@ -1,14 +1,11 @@
 //! Doing one action. What cannot be done now is passed over, so that any part of a run's list is a run.
 
-use bytes::Bytes;
 use parsley_core::Offset;
 
 use super::{Action, Life, Rule, Violation, World};
-use crate::host::{
-    ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
-};
+use crate::host::{ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TaskNo};
 use crate::payload::Payload;
-use crate::plan::{End, Phase};
+use crate::plan::End;
 use crate::trace::Kind;
 
 impl<H: ConformanceHost> World<H> {
@@ -45,13 +42,7 @@ impl<H: ConformanceHost> World<H> {
                     self.start_task(*task)?;
                 }
             }
-            Action::Evidence(task) => {
-                if self.runs(*task) {
-                    let outcome = self.host.evidence(TaskNo(*task));
-                    self.conclude(*task, outcome)?;
-                    self.drain_task(*task)?;
-                }
-            }
+            Action::Evidence(task) => self.move_evidence(*task)?,
             Action::Check(task) => self.check(*task)?,
             Action::Send(edge, topic, key) => {
                 if self
@@ -81,7 +72,7 @@ impl<H: ConformanceHost> World<H> {
             .is_some_and(|task| task.life == Life::Running)
     }
 
-    fn step_task(
+    pub(super) fn step_task(
         &mut self,
         task: usize,
         reads: &[(usize, usize, bool)],
@@ -166,7 +157,7 @@ impl<H: ConformanceHost> World<H> {
         }
     }
 
-    fn make(&mut self, made: Move) -> Result<(), Violation> {
+    pub(super) fn make(&mut self, made: Move) -> Result<(), Violation> {
         let task = match made {
             Move::Append(task, _) | Move::Proceed(task) => Some(task.0),
             Move::Replicate(_) | Move::Marker(..) => None,
@@ -175,8 +166,7 @@ impl<H: ConformanceHost> World<H> {
             return Ok(());
         }
         // Only what the host offers now: a run with other parts left out may have come to another place.
-        let mut moves = Vec::new();
-        self.host.moves(&mut moves);
+        let moves = self.moves();
         if !moves.contains(&made) {
             return Ok(());
         }
@@ -191,8 +181,7 @@ impl<H: ConformanceHost> World<H> {
         let Some(channel) = self.channels.get(channel).map(|channel| channel.channel) else {
             return Ok(());
         };
-        let mut moves = Vec::new();
-        self.host.moves(&mut moves);
+        let moves = self.moves();
         let pending = |made: &&Move| matches!(made, Move::Marker(_, at) if *at == channel);
         let chosen = moves.iter().filter(pending).nth(nth).copied();
         let chosen = chosen.or_else(|| moves.iter().find(pending).copied());
@@ -208,7 +197,7 @@ impl<H: ConformanceHost> World<H> {
         }
     }
 
-    fn tick(&mut self, task: usize) -> Result<(), Violation> {
+    pub(super) fn tick(&mut self, task: usize) -> Result<(), Violation> {
         if !self.runs(task) {
             return Ok(());
         }
@@ -308,15 +297,24 @@ impl<H: ConformanceHost> World<H> {
         self.conclude(task, Ok(()))
     }
 
+    pub(super) fn move_evidence(&mut self, task: usize) -> Result<(), Violation> {
+        if !self.runs(task) {
+            return Ok(());
+        }
+        let outcome = self.host.evidence(TaskNo(task));
+        self.conclude(task, outcome)?;
+        self.drain_task(task)
+    }
+
     /// What is new to a task without anything to read: evidence, or a check, may have freed something.
-    fn drain_task(&mut self, task: usize) -> Result<(), Violation> {
+    pub(super) fn drain_task(&mut self, task: usize) -> Result<(), Violation> {
         if self.runs(task) && !self.host.is_in_step(TaskNo(task)) {
             self.step_task(task, &[], None)?;
         }
         Ok(())
     }
 
-    fn check(&mut self, task: usize) -> Result<(), Violation> {
+    pub(super) fn check(&mut self, task: usize) -> Result<(), Violation> {
         if !self.runs(task) || self.host.is_in_step(TaskNo(task)) {
             return Ok(());
         }
@@ -325,7 +323,7 @@ impl<H: ConformanceHost> World<H> {
         self.drain_task(task)
     }
 
-    fn sweep(&mut self, number: usize, before: Offset) {
+    pub(super) fn sweep(&mut self, number: usize, before: Offset) {
         let Some(channel) = self.channels.get(number).map(|channel| channel.channel) else {
             return;
         };
@@ -340,258 +338,5 @@ impl<H: ConformanceHost> World<H> {
             let name = self.channels[number].name.clone();
             self.note(None, || format!("{name} is kept from {before} on"));
         }
-    }
-
-    fn play(&mut self, phase: &Phase) -> Result<(), Violation> {
-        match phase {
-            // Drawn by the scheduler, not played.
-            Phase::Random(_) => Ok(()),
-            Phase::Settle => self.settle(false),
-            Phase::Send(edge, count) => {
-                let Some(edge) = self.edge_number(edge) else {
-                    return Ok(());
-                };
-                let topics = self.plan.edges[edge].to().len().max(1);
-                for number in 0..*count as usize {
-                    self.edge_send_now(edge, number % topics, None)?;
-                }
-                Ok(())
-            }
-            Phase::SendTo(edge, topic) => self.send_to(edge, topic, None),
-            Phase::SendCorrupt(edge, topic) => {
-                self.send_to(edge, topic, Some(Bytes::from_static(b"\x01\xff")))
-            }
-            Phase::LeaveOpen(edge, topic) => self.send_to(edge, topic, None),
-            Phase::Decide(edge, commit) => {
-                if let Some(edge) = self.edge_number(edge) {
-                    self.await_acknowledgement(edge)?;
-                    self.edge_end(edge, *commit);
-                }
-                Ok(())
-            }
-            Phase::Read(edge) => {
-                let Some(edge) = self.edge_number(edge) else {
-                    return Ok(());
-                };
-                for number in self.observed_channels(edge) {
-                    while self.edge_read(edge, number)? {}
-                }
-                Ok(())
-            }
-            Phase::Start(stage) => {
-                for task in self.stage_tasks(stage) {
-                    if self.tasks[task].life == Life::Stopped {
-                        self.tasks[task].life = Life::Down;
-                    }
-                    self.start_when_possible(task)?;
-                }
-                Ok(())
-            }
-            Phase::Stop(stage) => {
-                for task in self.stage_tasks(stage) {
-                    self.stop(task)?;
-                }
-                Ok(())
-            }
-            Phase::Deploy(stage, declaration) => self.deploy(stage, *declaration),
-            Phase::ReadOnly(stage, topic) => {
-                let Some(&task) = self.stage_tasks(stage).first() else {
-                    return Ok(());
-                };
-                let partition = self.tasks[task].at.partition as usize;
-                let number = self
-                    .topics
-                    .get(topic)
-                    .and_then(|topic| topic.channels.get(partition));
-                if let Some(&number) = number {
-                    self.step_task(task, &[(number, usize::MAX, true)], None)?;
-                    self.finish_step(task)?;
-                }
-                Ok(())
-            }
-            Phase::Crash(stage) => {
-                for task in self.stage_tasks(stage) {
-                    self.crash(task);
-                }
-                Ok(())
-            }
-            Phase::SweepAll(topic) => {
-                for number in self.topic_channels(topic) {
-                    self.sweep(number, Offset::MAX);
-                }
-                Ok(())
-            }
-            Phase::SweepBelow(topic, before) => {
-                if let Some(&number) = self.topic_channels(topic).first() {
-                    self.sweep(number, *before);
-                }
-                Ok(())
-            }
-            Phase::Delete(topic) => {
-                self.delete(topic);
-                Ok(())
-            }
-            Phase::Recreate(topic) => {
-                let planned = self
-                    .plan
-                    .topics
-                    .iter()
-                    .find(|planned| planned.name == *topic);
-                if let Some(planned) = planned
-                    && !self.topics.get(topic).is_some_and(|topic| topic.exists)
-                {
-                    let (name, partitions) = (planned.name, planned.partitions);
-                    self.create_topic(name, partitions);
-                    self.counts.recreations += 1;
-                    self.note(None, || format!("{name} is created again"));
-                }
-                Ok(())
-            }
-            Phase::Check(stage) => {
-                for task in self.stage_tasks(stage) {
-                    self.finish_step(task)?;
-                    self.check(task)?;
-                }
-                Ok(())
-            }
-            Phase::Age => {
-                self.now += TRUNCATION_DELAY + 1;
-                Ok(())
-            }
-            Phase::Evidence(stage) => {
-                for task in self.stage_tasks(stage) {
-                    self.finish_step(task)?;
-                    self.give_evidence(task)?;
-                }
-                Ok(())
-            }
-            Phase::Rewind(stage, by) => {
-                for task in self.stage_tasks(stage) {
-                    if !self.runs(task) {
-                        self.host.rewind(TaskNo(task), *by);
-                        self.counts.rewinds += 1;
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-
-    /// Mark, question and answer at once.
-    pub(super) fn give_evidence(&mut self, task: usize) -> Result<(), Violation> {
-        for _ in 0..3 {
-            if self.runs(task) {
-                let outcome = self.host.evidence(TaskNo(task));
-                self.conclude(task, outcome)?;
-            }
-        }
-        self.drain_task(task)?;
-        self.finish_step(task)
-    }
-
-    fn send_to(&mut self, edge: &str, topic: &str, clock: Option<Bytes>) -> Result<(), Violation> {
-        let Some(edge) = self.edge_number(edge) else {
-            return Ok(());
-        };
-        let to = self.plan.edges[edge].to();
-        match to.iter().position(|name| *name == topic) {
-            Some(index) => self.edge_send_now(edge, index, clock),
-            None => Ok(()),
-        }
-    }
-
-    /// Sends, and waits until it is acknowledged.
-    fn edge_send_now(
-        &mut self,
-        edge: usize,
-        topic: usize,
-        clock: Option<Bytes>,
-    ) -> Result<(), Violation> {
-        self.await_acknowledgement(edge)?;
-        self.edge_send(edge, topic, None, clock)?;
-        self.await_acknowledgement(edge)
-    }
-
-    fn await_acknowledgement(&mut self, edge: usize) -> Result<(), Violation> {
-        let channels: Vec<_> = self.edges[edge]
-            .unacknowledged
-            .iter()
-            .map(|&(channel, _)| channel)
-            .collect();
-        for channel in channels {
-            self.make(Move::Replicate(channel))?;
-        }
-        Ok(())
-    }
-
-    fn stage_tasks(&self, stage: &str) -> Vec<usize> {
-        self.stage_number(stage)
-            .map_or_else(Vec::new, |stage| self.tasks_of(stage))
-    }
-
-    fn topic_channels(&self, topic: &str) -> Vec<usize> {
-        self.topics
-            .get(topic)
-            .map_or_else(Vec::new, |topic| topic.channels.clone())
-    }
-
-    /// Stops a task between two steps.
-    fn stop(&mut self, task: usize) -> Result<(), Violation> {
-        self.finish_step(task)?;
-        if self.runs(task) {
-            self.tasks[task].held_when_down = self.host.held(TaskNo(task));
-            self.host.crash(TaskNo(task));
-            self.observe()?;
-            let actor = self.tasks[task].actor;
-            self.note(Some(actor), || "stopped".to_owned());
-        }
-        if self.tasks[task].life != Life::Refused {
-            self.tasks[task].life = Life::Stopped;
-        }
-        self.tasks[task].told_holds.clear();
-        Ok(())
-    }
-
-    fn deploy(&mut self, stage: &str, declaration: usize) -> Result<(), Violation> {
-        let Some(number) = self.stage_number(stage) else {
-            return Ok(());
-        };
-        let tasks = self.tasks_of(number);
-        for &task in &tasks {
-            self.stop(task)?;
-        }
-        let plan = self.plan.stages[number].clone();
-        let deployment = self.deployment(number, &plan, declaration)?;
-        let numbered: Vec<_> = tasks
-            .iter()
-            .map(|&task| (TaskNo(task), self.tasks[task].at.partition))
-            .collect();
-        self.host.deploy(&deployment, &numbered);
-        self.stages[number] = deployment;
-        self.counts.deployments += 1;
-        for task in tasks {
-            if self.tasks[task].life != Life::Refused {
-                self.tasks[task].life = Life::Down;
-                self.start_when_possible(task)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn delete(&mut self, topic: &str) {
-        let Some(state) = self.topics.get_mut(topic) else {
-            return;
-        };
-        if !state.exists {
-            return;
-        }
-        state.exists = false;
-        for number in state.channels.clone() {
-            self.channels[number].exists = false;
-            self.oracle.forget_channel(self.channels[number].oracle);
-        }
-        self.host.delete_topic(topic);
-        self.counts.deletions += 1;
-        self.note(None, || format!("{topic} is deleted"));
     }
 }

@@ -16,6 +16,7 @@ impl<H: ConformanceHost> World<H> {
     ///
     /// The first violation.
     pub fn finish(&mut self) -> Result<(), Violation> {
+        self.stalled.clear();
         self.settle(true)?;
         self.judge_end()
     }
@@ -130,11 +131,8 @@ impl<H: ConformanceHost> World<H> {
 
     fn make_all_moves(&mut self) -> Result<bool, Violation> {
         let mut moved = false;
-        let mut moves = Vec::new();
         for _ in 0..ROUNDS_MAX {
-            moves.clear();
-            self.host.moves(&mut moves);
-            let Some(&made) = moves.first() else {
+            let Some(&made) = self.moves().first() else {
                 break;
             };
             moved = true;

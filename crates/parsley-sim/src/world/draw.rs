@@ -58,9 +58,7 @@ impl<H: ConformanceHost> World<H> {
         for edge in 0..self.edges.len() {
             self.offer_edge(edge, &mut choices);
         }
-        let mut moves = Vec::new();
-        self.host.moves(&mut moves);
-        for made in moves {
+        for made in self.moves() {
             choices.add(3, Choice::Move(made));
         }
         if self.sweeps_left > 0 {

@@ -7,9 +7,10 @@ mod drain;
 mod draw;
 mod edge;
 mod observe;
+mod script;
 mod violation;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset};
@@ -17,7 +18,7 @@ use parsley_oracle::{Actor, Channel as OracleChannel, Emission, Oracle, SendOrde
 
 use crate::count::Counts;
 use crate::host::{
-    ConformanceHost, CrashPoint, CrashSwitch, Deployment, Event, Setting, TaskAt, TaskNo,
+    ConformanceHost, CrashPoint, CrashSwitch, Deployment, Event, Move, Setting, TaskAt, TaskNo,
 };
 use crate::logic;
 use crate::payload::Payload;
@@ -142,6 +143,8 @@ pub struct World<H> {
     edges: Vec<Edge>,
     crashes_left: u32,
     sweeps_left: u32,
+    /// Channels that no marker reaches for now.
+    stalled: BTreeSet<usize>,
     now: u64,
     counts: Counts,
     trace: Option<Trace>,
@@ -172,6 +175,7 @@ impl<H: ConformanceHost> World<H> {
             edges: Vec::new(),
             crashes_left: plan.rules.crashes,
             sweeps_left: plan.rules.sweeps,
+            stalled: BTreeSet::new(),
             now: 0,
             counts: Counts::default(),
             trace: trace.map(|(scenario, seed)| Trace {
@@ -343,6 +347,19 @@ impl<H: ConformanceHost> World<H> {
 
     fn number_of(&self, channel: Channel) -> Option<usize> {
         self.numbers.get(&channel).copied()
+    }
+
+    /// What the log, and tasks in the middle of a step, can do by themselves, but for markers that are stalled.
+    fn moves(&self) -> Vec<Move> {
+        let mut moves = Vec::new();
+        self.host.moves(&mut moves);
+        moves.retain(|made| match made {
+            Move::Marker(_, channel) => self
+                .number_of(*channel)
+                .is_none_or(|number| !self.stalled.contains(&number)),
+            _ => true,
+        });
+        moves
     }
 
     fn at(&self, channel: Channel, offset: Offset) -> Option<At> {
