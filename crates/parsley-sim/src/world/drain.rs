@@ -53,7 +53,8 @@ impl<H: ConformanceHost> World<H> {
                 continue;
             }
             let reads = self.everything_new(task);
-            if !reads.is_empty() && !self.host.is_in_step(TaskNo(task)) {
+            let goes_on = !reads.is_empty() || self.can_deliver(task);
+            if goes_on && !self.host.is_in_step(TaskNo(task)) {
                 let before = self.progress(task);
                 self.act(&Action::Step {
                     task,
@@ -77,6 +78,12 @@ impl<H: ConformanceHost> World<H> {
             }
         }
         Ok(moved)
+    }
+
+    /// Whether a task has something to deliver that its last step was too full for.
+    pub(super) fn can_deliver(&self, task: usize) -> bool {
+        let holds = self.host.holds(TaskNo(task));
+        holds.iter().any(|hold| hold.waits.is_empty())
     }
 
     /// How far a task is: it moves with every read, delivery and send.

@@ -96,6 +96,9 @@ impl<H: ConformanceHost> World<H> {
                 }
                 let in_step = self.host.is_in_step(task_no);
                 let held = self.host.held(task_no);
+                if !any && held > 0 && self.can_deliver(task) {
+                    choices.add(2, Choice::ReadAll(task));
+                }
                 // The last crash is kept for a task that holds something.
                 if self.crashes_left > 1 || (self.crashes_left == 1 && held > 0) {
                     let weight = if held > 0 { 2 } else { 1 };
