@@ -70,6 +70,10 @@ counts! {
     truncated,
     /// Retention sweeps that removed something.
     sweeps,
+    /// Sweeps up to just the position that some task would resume from.
+    sweeps_to_a_position,
+    /// Sweeps to one past the position that some task would resume from.
+    sweeps_past_a_position,
     /// Topics deleted.
     deletions,
     /// Topics created again.

@@ -34,6 +34,8 @@ pub enum HostFault {
     AsksBeforeMark,
     /// Log starts and deletions are never checked.
     PausesChecks,
+    /// A topic that was created again under its name is read on from the position of the one before.
+    TrustsNames,
     /// Claims are dropped as soon as a log start is learned, and one offset too far.
     TruncatesAboveBound,
 }
@@ -56,6 +58,7 @@ impl HostFault {
         Self::ReadsStableEnds,
         Self::AsksBeforeMark,
         Self::PausesChecks,
+        Self::TrustsNames,
         Self::TruncatesAboveBound,
     ];
 
@@ -77,6 +80,7 @@ impl HostFault {
             Self::ReadsStableEnds => "reads-stable-ends",
             Self::AsksBeforeMark => "asks-before-mark",
             Self::PausesChecks => "pauses-checks",
+            Self::TrustsNames => "trusts-names",
             Self::TruncatesAboveBound => "truncates-above-bound",
         }
     }

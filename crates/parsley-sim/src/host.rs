@@ -20,7 +20,7 @@ use parsley_core::{Channel, Hold, Offset, Record, TopicId};
 use parsley_stage::Stage;
 
 pub use crate::broker::AppendMode;
-use crate::plan::{Declaration, Rules, StagePlan};
+use crate::plan::{Declaration, Durable, Rules, StagePlan};
 
 /// The application that every simulated stage belongs to.
 pub const APPLICATION: &str = "sim";
@@ -303,9 +303,19 @@ pub trait ConformanceHost {
     /// A refusal.
     fn check(&mut self, task: TaskNo, now: u64) -> Result<(), Stop>;
 
-    /// Someone moves the task's committed positions back by so many offsets, but not below 0, while it does not run. A host whose positions
-    /// nobody else can move does nothing.
+    /// Whether others can reach what is durable of its tasks, so that [`ConformanceHost::rewind`] and [`ConformanceHost::forget`] do
+    /// something.
+    fn can_be_tampered_with() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+    /// Someone moves the task's committed positions back by so many offsets, but not below 0, while it does not run; forward, when the
+    /// number is negative.
     fn rewind(&mut self, _task: TaskNo, _by: Offset) {}
+    /// Something durable of the task is lost while it does not run.
+    fn forget(&mut self, _task: TaskNo, _what: Durable) {}
 
     /// Whether a task is in the middle of a step that goes on by [`ConformanceHost::make`].
     fn is_in_step(&self, task: TaskNo) -> bool;

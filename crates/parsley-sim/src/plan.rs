@@ -222,6 +222,15 @@ impl Default for Rules {
     }
 }
 
+/// Something durable of a task that can be lost apart from the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// The group's committed positions.
+    Positions,
+    /// The state: what orders its records, and its logic's.
+    State,
+}
+
 /// A part of the script.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Phase {
@@ -239,8 +248,10 @@ pub enum Phase {
     LeaveOpen(&'static str, TopicName),
     /// An edge client commits (`true`) or aborts the transaction that it left open.
     Decide(&'static str, bool),
-    /// The committed positions of the stage's tasks, which do not run, are moved back by so many offsets.
+    /// The committed positions of the stage's tasks, which do not run, are moved back by so many offsets, or forward by a negative number.
     Rewind(&'static str, i64),
+    /// Something durable of the stage's tasks, which do not run, is lost.
+    Forget(&'static str, Durable),
     /// An edge client reads all that is committed.
     Read(&'static str),
     /// The stage's tasks start.

@@ -8,13 +8,13 @@ use parsley_core::{
     Channel, Hold, Node, NodeConfig, Offset, OpenFacts, Opened, Receipt, Record, Staged, Stamp,
     TopicId,
 };
-use parsley_stage::TopicInfo;
 use parsley_stage::partition::partition_of;
+use parsley_stage::{SendOrder, TopicInfo};
 
 use super::{AnyMark, Finished, Handed, Send, SharedStore};
 use crate::host::Stop;
 use crate::payload::{self, Payload};
-use crate::plan::{Declaration, TopicName};
+use crate::plan::{Declaration, Driver, StagePlan, TopicName};
 
 /// How many emissions may wait for acknowledgements before the step has to end.
 const WAITING_MAX: usize = 16;
@@ -63,10 +63,18 @@ pub(crate) struct BareConfig {
     pub partition: i32,
     pub declaration: Arc<Declaration>,
     pub topics: BTreeMap<String, TopicInfo>,
-    pub step_deliveries_max: usize,
+    pub plan: Arc<StagePlan>,
 }
 
 impl BareConfig {
+    /// Whether what a delivery under this key sends follows from nothing sent before it in the step (decision S12). A bare node of
+    /// its own makes no use of that.
+    fn sends_apart(&self, key: Option<u64>) -> bool {
+        let keyless = key.is_none() && !self.plan.stateful;
+        self.plan.driver == Driver::Task
+            && (keyless || self.plan.send_order == SendOrder::PerDelivery)
+    }
+
     fn name_of(&self, topic: TopicId) -> Option<TopicName> {
         self.declaration
             .consumed()
@@ -90,8 +98,8 @@ pub(crate) struct Bare<P> {
     /// Emitted and not stamped yet.
     waiting: VecDeque<(Channel, Option<Bytes>, Bytes)>,
     ready: Vec<Send>,
-    /// The channel of the sends that are not acknowledged yet.
-    unacknowledged: Option<Channel>,
+    /// The channels of the sends that are not acknowledged yet.
+    unacknowledged: BTreeSet<Channel>,
     deliveries: usize,
 }
 
@@ -102,7 +110,7 @@ impl<P: Protocol> Bare<P> {
             config,
             waiting: VecDeque::new(),
             ready: Vec::new(),
-            unacknowledged: None,
+            unacknowledged: BTreeSet::new(),
             deliveries: 0,
         }
     }
@@ -120,19 +128,31 @@ impl<P: Protocol> Bare<P> {
         if let (Some(name), Some(payload)) = (name, payload) {
             let key = payload::key_of(content.key.as_ref());
             let (declaration, stage) = (Arc::clone(&self.config.declaration), self.config.stage);
+            let mut apart = self.config.sends_apart(key);
             for emission in payload::emissions(&declaration, stage, name, key, payload) {
+                let apart = std::mem::take(&mut apart);
                 let key = emission.key.map(payload::key_bytes);
-                self.emit(emission.to, key, emission.payload.to_bytes())?;
+                self.emit(emission.to, key, emission.payload.to_bytes(), apart)?;
             }
         }
         Ok(Some(content.handed))
     }
 
-    fn emit(&mut self, to: TopicName, key: Option<Bytes>, value: Bytes) -> Result<(), Stop> {
+    /// `apart`: the send need not wait for what is out.
+    fn emit(
+        &mut self,
+        to: TopicName,
+        key: Option<Bytes>,
+        value: Bytes,
+        apart: bool,
+    ) -> Result<(), Stop> {
         let channel = self
             .config
             .channel(to, key.as_ref())
             .ok_or_else(|| Stop::Failed(format!("the topic {to} does not resolve")))?;
+        if apart && self.waiting.is_empty() {
+            return self.stamp(channel, key, value);
+        }
         self.waiting.push_back((channel, key, value));
         self.stamp_what_may_go()
     }
@@ -141,32 +161,37 @@ impl<P: Protocol> Bare<P> {
         let Some(ticks) = self.config.declaration.ticks else {
             return Ok(false);
         };
-        self.emit(ticks, None, value)?;
+        self.emit(ticks, None, value, false)?;
         Ok(true)
     }
 
     /// Sends to one partition go out in a row; a change of partition waits for what is out.
     fn stamp_what_may_go(&mut self) -> Result<(), Stop> {
         while let Some(&(channel, ..)) = self.waiting.front() {
-            if self.unacknowledged.is_some_and(|out| out != channel) {
+            if self.unacknowledged.iter().any(|&out| out != channel) {
                 break;
             }
             let Some((channel, key, value)) = self.waiting.pop_front() else {
                 break;
             };
-            self.unacknowledged = Some(channel);
-            let stamp = self.protocol.prepare_send(channel)?;
-            self.ready.push(Send {
-                record: Record {
-                    channel,
-                    offset: 0,
-                    timestamp_ms: 0,
-                    key,
-                    value: Some(value),
-                    headers: stamp.headers().to_vec(),
-                },
-            });
+            self.stamp(channel, key, value)?;
         }
+        Ok(())
+    }
+
+    fn stamp(&mut self, channel: Channel, key: Option<Bytes>, value: Bytes) -> Result<(), Stop> {
+        self.unacknowledged.insert(channel);
+        let stamp = self.protocol.prepare_send(channel)?;
+        self.ready.push(Send {
+            record: Record {
+                channel,
+                offset: 0,
+                timestamp_ms: 0,
+                key,
+                value: Some(value),
+                headers: stamp.headers().to_vec(),
+            },
+        });
         Ok(())
     }
 
@@ -175,7 +200,7 @@ impl<P: Protocol> Bare<P> {
     }
 
     pub fn step_is_full(&self) -> bool {
-        self.deliveries >= self.config.step_deliveries_max || self.waiting.len() >= WAITING_MAX
+        self.deliveries >= self.config.plan.step_deliveries_max || self.waiting.len() >= WAITING_MAX
     }
 
     pub fn has_later_rounds(&self) -> bool {
@@ -184,7 +209,7 @@ impl<P: Protocol> Bare<P> {
 
     pub fn fence(&mut self, acks: &[(Channel, Offset)]) -> Result<(), Stop> {
         self.protocol.fence(acks)?;
-        self.unacknowledged = None;
+        self.unacknowledged.clear();
         self.stamp_what_may_go()
     }
 
@@ -193,7 +218,7 @@ impl<P: Protocol> Bare<P> {
     }
 
     pub fn committed(&mut self) {
-        self.unacknowledged = None;
+        self.unacknowledged.clear();
         self.deliveries = 0;
     }
 }

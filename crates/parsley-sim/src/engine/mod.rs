@@ -24,6 +24,11 @@ use crate::host::Stop;
 pub(crate) struct SharedStore(Arc<Mutex<MemoryStore>>);
 
 impl SharedStore {
+    /// A store with the same content, which goes its own way from here.
+    pub fn copy(&self) -> Self {
+        Self(Arc::new(Mutex::new(self.with(|store| store.clone()))))
+    }
+
     /// Makes a step's changes fact.
     pub fn apply(&self, changes: Changes) {
         self.with(|store| store.apply(changes));

@@ -26,6 +26,11 @@ impl SharedModel {
         )))
     }
 
+    /// The rule that it breaks.
+    pub fn broken(&self) -> Option<naive::Broken> {
+        self.lock().broken()
+    }
+
     fn lock(&self) -> MutexGuard<'_, naive::Model> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -85,10 +85,20 @@ impl TaskHost {
                 let _ended = self.broker.end(txn, Outcome::Aborted);
             }
         }
-        if self.broker.is_complete(txn) || self.shirks(HostFault::RestartsBeforeDecision) {
+        if self.broker.is_complete(txn) {
             return Ok(());
         }
-        Err(Stop::Waits)
+        if !self.shirks(HostFault::RestartsBeforeDecision) {
+            return Err(Stop::Waits);
+        }
+        // Without its markers, a read-committed reader finds the log as it was before.
+        let slot = self.slot_mut(task)?;
+        if let Some(earlier) = slot.before_last.take() {
+            slot.ordering = earlier.ordering;
+            slot.fold = earlier.fold;
+            slot.positions = earlier.positions;
+        }
+        Ok(())
     }
 
     fn resolve(&self, deployment: &Deployment) -> BTreeMap<String, TopicInfo> {
@@ -141,6 +151,9 @@ impl TaskHost {
                     Initial::Earliest => log_start,
                     Initial::Latest => self.broker.last_stable_offset(channel).unwrap_or(0),
                 }),
+                Some(_) if joins && self.shirks(HostFault::TrustsNames) => {
+                    Some(self.position_by_name(slot, channel).unwrap_or(log_start))
+                }
                 Some(_) if joins => Some(log_start),
                 Some(_) => slot.positions.get(&channel).copied(),
             };
@@ -175,6 +188,17 @@ impl TaskHost {
             }
         }
         Ok(facts)
+    }
+
+    /// The position that the group has for the partition of that topic's name, whichever topic had the name.
+    fn position_by_name(&self, slot: &Slot, channel: Channel) -> Option<Offset> {
+        let (name, _) = self.broker.name_of(channel.topic)?;
+        let same = |other: Channel| {
+            let named = self.broker.name_of(other.topic);
+            other.partition == channel.partition && named.is_some_and(|(other, _)| other == name)
+        };
+        let found = slot.positions.iter().find(|&(&other, _)| same(other));
+        found.map(|(_, &position)| position)
     }
 
     fn end_of(&self, channel: Channel) -> Option<Offset> {
@@ -229,7 +253,7 @@ fn open_engine(
         partition: slot.partition,
         declaration: deployment.declaration.clone(),
         topics: topics.clone(),
-        step_deliveries_max: deployment.plan.step_deliveries_max,
+        plan: deployment.plan.clone(),
     };
     let missing = deployment
         .declaration

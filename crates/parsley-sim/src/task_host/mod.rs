@@ -20,6 +20,7 @@ use crate::host::{
     AppendMode, ConformanceHost, Deployment, EdgeTransaction, Ends, Event, Move, Setting, Started,
     StepPlan, Stop, TaskNo,
 };
+use crate::plan::Durable;
 
 use run::Run;
 
@@ -59,7 +60,28 @@ struct Slot {
     positions: BTreeMap<Channel, Offset>,
     /// The transaction of the last step; the next may begin when it is complete.
     last: Option<Txn>,
+    /// What was durable before that step: what a start reads that does not wait for its markers.
+    before_last: Option<Committed>,
     run: Option<Run>,
+}
+
+/// What a step makes durable.
+#[derive(Clone, Default)]
+struct Committed {
+    ordering: SharedStore,
+    fold: SharedStore,
+    positions: BTreeMap<Channel, Offset>,
+}
+
+impl Slot {
+    /// A copy of what is durable now.
+    fn committed(&self) -> Committed {
+        Committed {
+            ordering: self.ordering.copy(),
+            fold: self.fold.copy(),
+            positions: self.positions.clone(),
+        }
+    }
 }
 
 impl TaskHost {
@@ -236,6 +258,7 @@ impl ConformanceHost for TaskHost {
                 model: SharedModel::new(broken),
                 positions: BTreeMap::new(),
                 last: None,
+                before_last: None,
                 run: None,
             });
         }
@@ -268,6 +291,24 @@ impl ConformanceHost for TaskHost {
     fn check(&mut self, task: TaskNo, now: u64) -> Result<(), Stop> {
         let outcome = self.run_check(task, now);
         self.ended(task, outcome)
+    }
+
+    fn can_be_tampered_with() -> bool {
+        true
+    }
+
+    fn forget(&mut self, task: TaskNo, what: Durable) {
+        let Ok(slot) = self.slot_mut(task) else {
+            return;
+        };
+        match what {
+            Durable::Positions => slot.positions.clear(),
+            Durable::State => {
+                slot.ordering = SharedStore::default();
+                slot.fold = SharedStore::default();
+                slot.model = SharedModel::new(slot.model.broken());
+            }
+        }
     }
 
     fn rewind(&mut self, task: TaskNo, by: Offset) {

@@ -320,7 +320,11 @@ impl TaskHost {
                 .end(txn, Outcome::Committed)
                 .map_err(|error| Stop::Failed(error.to_string()))?;
         }
+        let keeps_earlier = step.txn.is_some() && self.shirks(HostFault::RestartsBeforeDecision);
         let slot = self.slot_mut(task)?;
+        if keeps_earlier {
+            slot.before_last = Some(slot.committed());
+        }
         slot.last = step.txn.or(slot.last);
         slot.positions = positions.into_iter().collect();
         slot.ordering.apply(ordering);

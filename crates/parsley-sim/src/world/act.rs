@@ -334,6 +334,13 @@ impl<H: ConformanceHost> World<H> {
         if before > ends.log_start {
             self.host.delete_records(channel, before);
             self.counts.sweeps += 1;
+            let resumes_at = |task| self.host.resumes_at(TaskNo(task), channel);
+            let ahead: Vec<Offset> = (0..self.tasks.len())
+                .filter(|&task| self.tasks[task].consumed.contains(&channel))
+                .filter_map(|task| Some(before - resumes_at(task)?))
+                .collect();
+            self.counts.sweeps_to_a_position += u64::from(ahead.contains(&0));
+            self.counts.sweeps_past_a_position += u64::from(ahead.contains(&1));
             self.sweeps_left = self.sweeps_left.saturating_sub(1);
             let name = self.channels[number].name.clone();
             self.note(None, || format!("{name} is kept from {before} on"));

@@ -157,6 +157,14 @@ impl<H: ConformanceHost> World<H> {
                 }
                 Ok(())
             }
+            Phase::Forget(stage, what) => {
+                for task in self.stage_tasks(stage) {
+                    if !self.runs(task) {
+                        self.host.forget(TaskNo(task), *what);
+                    }
+                }
+                Ok(())
+            }
             Phase::Rewind(stage, by) => {
                 for task in self.stage_tasks(stage) {
                     if !self.runs(task) {
