@@ -2,7 +2,17 @@
 
 mod chains;
 mod crossings;
+mod cycles;
+mod filters;
+mod joins;
+mod reached;
+mod receipt;
 mod redeploys;
+mod rounds;
+mod scope;
+mod terms;
+mod ticks;
+mod truncation;
 
 use crate::scenario::Scenario;
 
@@ -10,6 +20,15 @@ use crate::scenario::Scenario;
 pub fn all() -> Vec<&'static Scenario> {
     let groups = [
         chains::SCENARIOS,
+        filters::SCENARIOS,
+        cycles::SCENARIOS,
+        ticks::SCENARIOS,
+        terms::SCENARIOS,
+        scope::SCENARIOS,
+        truncation::SCENARIOS,
+        joins::SCENARIOS,
+        receipt::SCENARIOS,
+        rounds::SCENARIOS,
         crossings::SCENARIOS,
         redeploys::SCENARIOS,
     ];

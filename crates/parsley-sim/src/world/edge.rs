@@ -25,8 +25,8 @@ pub(super) struct Edge {
     /// Sent and not acknowledged.
     pub unacknowledged: Vec<(Channel, Offset)>,
     pub transaction: Option<EdgeTransaction>,
-    /// How many records its transaction has.
-    pub in_transaction: usize,
+    /// What it claimed when its transaction began: what it claims again when that aborts.
+    pub before_transaction: Clock,
     /// By channel of the world.
     pub positions: std::collections::BTreeMap<usize, Offset>,
 }
@@ -41,7 +41,7 @@ impl Edge {
             clock: Clock::new(),
             unacknowledged: Vec::new(),
             transaction: None,
-            in_transaction: 0,
+            before_transaction: Clock::new(),
             positions: std::collections::BTreeMap::new(),
         }
     }
@@ -108,13 +108,12 @@ impl<H: ConformanceHost> World<H> {
         };
         if transactional && state.transaction.is_none() {
             state.transaction = Some(self.host.begin());
-            state.in_transaction = 0;
+            state.before_transaction = state.clock.clone();
         }
         let Some(offset) = self.host.append(record, state.transaction) else {
             return Ok(false);
         };
         state.sent += 1;
-        state.in_transaction += 1;
         state.unacknowledged.push((channel, offset));
         let (actor, committed) = (state.actor, state.transaction.is_none());
         self.counts.edge_sends += 1;
@@ -151,9 +150,12 @@ impl<H: ConformanceHost> World<H> {
             return false;
         }
         let state = &mut self.edges[edge];
-        // What an aborted transaction appended is never waited for by the client.
+        // What an aborted transaction appended is never waited for by the client, nor claimed.
         state.unacknowledged.clear();
         state.transaction = None;
+        if !commit {
+            state.clock = std::mem::take(&mut state.before_transaction);
+        }
         self.host.end(transaction, commit);
         if commit {
             self.oracle.commit(actor);

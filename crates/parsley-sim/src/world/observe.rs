@@ -215,7 +215,13 @@ impl<H: ConformanceHost> World<H> {
     }
 
     pub(super) fn put_content(&mut self, number: usize, offset: Offset, content: Content) {
+        let topic = self.channels[number].topic;
+        let several = self
+            .topics
+            .get(topic)
+            .is_some_and(|topic| topic.partitions > 1);
         let contents = &mut self.channels[number].content;
+        self.counts.partitions_used += u64::from(several && contents.is_empty());
         let Ok(index) = usize::try_from(offset) else {
             return;
         };
