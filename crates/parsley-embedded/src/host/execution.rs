@@ -433,6 +433,11 @@ impl Execution {
             .any(|source| source.delay.as_ref().is_some_and(DelayLine::holds_back))
     }
 
+    /// The channels that stamps name.
+    pub(crate) fn stamp_channels(&self) -> Vec<Channel> {
+        self.task.stamp_channels()
+    }
+
     pub(crate) fn held(&self) -> u64 {
         self.task.held()
     }

@@ -300,6 +300,15 @@ impl Stepper {
         Ok(inputs)
     }
 
+    /// The channels that the task's stamps name. A [check](Stepper::check) that finds a truncation due takes some out.
+    ///
+    /// # Errors
+    ///
+    /// When the task is not open.
+    pub fn stamp_channels(&self, stage: &str, partition: i32) -> Result<Vec<Channel>, StepError> {
+        Ok(self.opened(stage, partition)?.0.stamp_channels())
+    }
+
     fn index_of(&self, stage: &str, partition: i32) -> Result<usize, StepError> {
         let index = self.tasks().position(|name| name == (stage, partition));
         index.ok_or_else(|| StepError::NoTask {

@@ -12,28 +12,57 @@ pub(crate) struct Learned {
     pub(crate) gone: BTreeSet<TopicId>,
 }
 
-/// Keeps one set of learned facts until it is old enough to rest a truncation on. What is learned in the meantime waits for the next
-/// turn, so a bound is between one delay and two delays (and a check interval) old when it is used.
+/// In how many parts of a delay what was learned is kept apart.
+const PARTS: u32 = 4;
+
+/// Keeps what was learned until it is old enough to rest a truncation on. The newest is always kept, and what came before it is thinned out to
+/// about one in each [part](PARTS) of the delay. So little is kept however often there is something to learn, and a bound is a delay, a part
+/// of one and a check interval old at most when it is used.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    learned: Option<(i64, Learned)>,
+    /// In the order of time.
+    learned: Vec<(i64, Learned)>,
 }
 
 impl Sweep {
-    /// Takes note of what is known now. Returns what has been known for the delay, once.
+    /// Takes note of what is known now. Returns the newest that has been known for the delay, once.
     pub(crate) fn learn(
         &mut self,
         now_ms: i64,
         learned: Learned,
         delay: Duration,
     ) -> Option<Learned> {
-        let (learned_at_ms, _) = self.learned.get_or_insert((now_ms, learned));
-        let age_ms = now_ms.saturating_sub(*learned_at_ms);
-        if u128::try_from(age_ms).is_ok_and(|age_ms| age_ms >= delay.as_millis()) {
-            return self.learned.take().map(|(_, learned)| learned);
-        }
-        None
+        self.keep(now_ms, learned, delay / PARTS);
+        let is_due = |(at_ms, _): &(i64, Learned)| is_past(now_ms, *at_ms, delay);
+        let newest = self.learned.iter().rposition(is_due)?;
+        self.learned
+            .drain(..=newest)
+            .next_back()
+            .map(|(_, learned)| learned)
     }
+
+    fn keep(&mut self, now_ms: i64, learned: Learned, apart: Duration) {
+        // A clock that has gone back would make it older than it is once it is right again.
+        if self
+            .learned
+            .last()
+            .is_some_and(|(at_ms, _)| now_ms < *at_ms)
+        {
+            return;
+        }
+        if let [.., (before_ms, _), newest] = &mut self.learned[..]
+            && !is_past(now_ms, *before_ms, apart)
+        {
+            *newest = (now_ms, learned);
+            return;
+        }
+        self.learned.push((now_ms, learned));
+    }
+}
+
+/// Whether that much time has gone by since.
+fn is_past(now_ms: i64, since_ms: i64, time: Duration) -> bool {
+    u128::try_from(now_ms.saturating_sub(since_ms)).is_ok_and(|past| past >= time.as_millis())
 }
 
 #[cfg(test)]
@@ -54,12 +83,42 @@ mod tests {
         assert_eq!(sweep.learn(100, learned(1), delay), None);
         assert_eq!(sweep.learn(109, learned(2), delay), None);
         assert_eq!(sweep.learn(110, learned(3), delay), Some(learned(1)));
-        assert_eq!(
-            sweep.learn(111, learned(4), delay),
-            None,
-            "what came in between is learned anew"
-        );
+        assert_eq!(sweep.learn(111, learned(4), delay), None, "once");
         assert_eq!(sweep.learn(121, learned(5), delay), Some(learned(4)));
+    }
+
+    /// Only the first of a turn was kept once: what retention removed right after a check was claimed for two delays, and a host that
+    /// checks twice, a delay apart, dropped nothing.
+    #[test]
+    fn what_was_learned_last_is_used_a_delay_later() {
+        let delay = Duration::from_millis(100);
+        let mut sweep = Sweep::default();
+        assert_eq!(sweep.learn(0, learned(0), delay), None);
+        for at in 1..=3 {
+            assert_eq!(sweep.learn(at, learned(at), delay), None);
+        }
+        assert_eq!(sweep.learn(103, learned(9), delay), Some(learned(3)));
+    }
+
+    #[test]
+    fn little_is_kept_however_often_there_is_something_to_learn() {
+        let delay = Duration::from_millis(1000);
+        let mut sweep = Sweep::default();
+        for now in 0..10_000 {
+            if let Some(Learned { log_starts, .. }) = sweep.learn(now, learned(now), delay) {
+                let age = now - log_starts.values().next().unwrap();
+                assert!((1000..=1250).contains(&age), "{age}");
+            }
+            assert!(sweep.learned.len() <= 8, "{}", sweep.learned.len());
+        }
+    }
+
+    #[test]
+    fn a_longer_delay_than_there_are_milliseconds_is_never_over() {
+        let mut sweep = Sweep::default();
+        for now in [i64::MIN, 0, i64::MAX - 1] {
+            assert_eq!(sweep.learn(now, learned(1), Duration::MAX), None, "{now}");
+        }
     }
 
     #[test]
@@ -72,6 +131,11 @@ mod tests {
         assert_eq!(
             sweep.learn(i64::MIN, learned(2), Duration::from_millis(10)),
             None
+        );
+        assert_eq!(
+            sweep.learn(110, learned(3), Duration::from_millis(10)),
+            Some(learned(1)),
+            "what was learned at the wrong time is not taken for old"
         );
     }
 
