@@ -262,6 +262,8 @@ pub enum Phase {
     Deploy(&'static str, usize),
     /// One step of the stage's task 0 that reads only this topic, to its end.
     ReadOnly(&'static str, TopicName),
+    /// The same of the stage's task of this partition.
+    ReadOnlyAt(&'static str, i32, TopicName),
     /// The stage's tasks crash.
     Crash(&'static str),
     /// Retention removes the topic's records, all partitions, up to the end.

@@ -48,7 +48,7 @@ fn filter_quiet_sinks(chance: &mut Chance) -> Plan {
                 Declaration::default()
                     .on(
                         "raw",
-                        &[Emit::to("alarms").one_in(4), Emit::to("kept").one_in(2)],
+                        &[Emit::to("alarms").one_in(5), Emit::to("kept").one_in(2)],
                     )
                     .quiet_sink("never"),
             ),
@@ -58,12 +58,19 @@ fn filter_quiet_sinks(chance: &mut Chance) -> Plan {
             ),
         ],
         edges: vec![
-            EdgePlan::sequential("sensor", &["raw"], chance.between(5, 10) as u32),
-            EdgePlan::transactional("batch", &["raw", "alarms"], 5, 60),
+            EdgePlan::sequential("sensor", &["raw"], chance.between(4, 7) as u32),
+            EdgePlan::transactional("batch", &["raw"], 3, 60),
         ],
-        script: vec![Phase::Random(140)],
+        script: vec![
+            Phase::Random(70),
+            // From here on its stamps claim the markers at the ends of its sinks.
+            Phase::Crash("filter"),
+            Phase::Start("filter"),
+            Phase::Send("sensor", 2),
+            Phase::Random(60),
+        ],
         rules: Rules {
-            crashes: 4,
+            crashes: 3,
             ..Rules::default()
         },
     }

@@ -159,7 +159,8 @@ fn evidence_covers_a_later_record(chance: &mut Chance) -> Plan {
     )
 }
 
-/// The watermark is known before the second pair is written, and handed in when the second half of that pair has come alone.
+/// First a record comes between the mark and the question, then one between the answer and its handing in; of each the half that waits
+/// for the other half.
 fn evidence_older_than_its_record(chance: &mut Chance) -> Plan {
     let before = chance.between(1, 2) as u32;
     fork(
@@ -167,6 +168,13 @@ fn evidence_older_than_its_record(chance: &mut Chance) -> Plan {
             Phase::Start("see"),
             Phase::Send("source", before),
             Phase::Settle,
+            Phase::EvidenceMove("see"),
+            Phase::Send("source", 1),
+            Phase::ReadOnly("fork", "in"),
+            Phase::ReadOnly("see", "second"),
+            Phase::EvidenceMove("see"),
+            Phase::EvidenceMove("see"),
+            Phase::ReadOnly("see", "first"),
             Phase::EvidenceMove("see"),
             Phase::EvidenceMove("see"),
             Phase::Send("source", 1),
@@ -308,6 +316,8 @@ fn latest_consumers(chance: &mut Chance) -> Plan {
         script: vec![
             Phase::Random(before),
             Phase::Start("see"),
+            // Where a step is one action, all that was sent before may be through by now.
+            Phase::Send("source", 3),
             Phase::Random(60),
         ],
         rules: Rules::default(),

@@ -228,7 +228,9 @@ fn own_sends_by_sequence(chance: &mut Chance) -> Plan {
         edges: vec![EdgePlan::sequential("source", &["in"], 3)],
         script: vec![
             Phase::Send("source", sends),
-            Phase::Settle,
+            Phase::ReadOnly("fork", "in"),
+            // What the other task would gather names the first partition's records by offset.
+            Phase::ReadOnlyAt("gather", 1, "sink"),
             Phase::Start("see"),
             Phase::ReadOnly("see", "gathered"),
             Phase::Random(40),
@@ -293,6 +295,8 @@ fn own_sends_above_an_open_transaction(chance: &mut Chance) -> Plan {
         script.extend([Phase::Send("of x", 1), Phase::Settle]);
     }
     script.extend([
+        // The end of what was sent before would hold back what is to be held back by the send above the open transaction.
+        Phase::SweepAll("first"),
         Phase::LeaveOpen("rival", "first"),
         Phase::Send("of x", 1),
         Phase::Settle,

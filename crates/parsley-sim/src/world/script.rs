@@ -60,21 +60,8 @@ impl<H: ConformanceHost> World<H> {
                 Ok(())
             }
             Phase::Deploy(stage, declaration) => self.deploy(stage, *declaration),
-            Phase::ReadOnly(stage, topic) => {
-                let Some(&task) = self.stage_tasks(stage).first() else {
-                    return Ok(());
-                };
-                let partition = self.tasks[task].at.partition as usize;
-                let number = self
-                    .topics
-                    .get(topic)
-                    .and_then(|topic| topic.channels.get(partition));
-                if let Some(&number) = number {
-                    self.step_task(task, &[(number, usize::MAX, true)], None)?;
-                    self.finish_step(task)?;
-                }
-                Ok(())
-            }
+            Phase::ReadOnly(stage, topic) => self.read_only(stage, 0, topic),
+            Phase::ReadOnlyAt(stage, partition, topic) => self.read_only(stage, *partition, topic),
             Phase::Crash(stage) => {
                 for task in self.stage_tasks(stage) {
                     self.crash(task);
@@ -175,6 +162,23 @@ impl<H: ConformanceHost> World<H> {
                 Ok(())
             }
         }
+    }
+
+    fn read_only(&mut self, stage: &str, partition: i32, topic: &str) -> Result<(), Violation> {
+        let tasks = self.stage_tasks(stage);
+        let at = |&task: &usize| self.tasks[task].at.partition == partition;
+        let Some(task) = tasks.into_iter().find(at) else {
+            return Ok(());
+        };
+        let number = self
+            .topics
+            .get(topic)
+            .and_then(|topic| topic.channels.get(usize::try_from(partition).ok()?));
+        if let Some(&number) = number {
+            self.step_task(task, &[(number, usize::MAX, true)], None)?;
+            self.finish_step(task)?;
+        }
+        Ok(())
     }
 
     /// Mark, question and answer, one after the other, and what comes of them. A question that was under way is answered first.
