@@ -109,7 +109,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 fn crossed_sends(chance: &mut Chance) -> Plan {
-    let sends = chance.between(3, 5) as u32;
+    let sends = chance.between(5, 7) as u32;
     Plan {
         topics: topics(&["p", "q", "c", "d"]),
         stages: vec![
@@ -127,7 +127,7 @@ fn crossed_sends(chance: &mut Chance) -> Plan {
             EdgePlan::sequential("e", &["p"], sends),
             EdgePlan::sequential("f", &["q"], sends),
         ],
-        script: vec![Phase::Random(90)],
+        script: vec![Phase::Random(140)],
         rules: Rules {
             acks: Acks::WithoutOffsets,
             ..Rules::default()

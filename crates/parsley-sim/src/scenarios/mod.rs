@@ -4,15 +4,19 @@ mod chains;
 mod crossings;
 mod cycles;
 mod filters;
+mod identity;
 mod joins;
 mod reached;
 mod receipt;
+mod recovery;
 mod redeploys;
+mod retention;
 mod rounds;
 mod scope;
 mod terms;
 mod ticks;
 mod truncation;
+mod watermarks;
 
 use crate::scenario::Scenario;
 
@@ -31,6 +35,10 @@ pub fn all() -> Vec<&'static Scenario> {
         rounds::SCENARIOS,
         crossings::SCENARIOS,
         redeploys::SCENARIOS,
+        retention::SCENARIOS,
+        watermarks::SCENARIOS,
+        identity::SCENARIOS,
+        recovery::SCENARIOS,
     ];
     groups.into_iter().flatten().collect()
 }

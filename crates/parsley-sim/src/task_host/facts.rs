@@ -30,7 +30,7 @@ impl TaskHost {
         let restored = engine.held();
         let step = engine.finish(&[])?;
         let committed: BTreeMap<Channel, Offset> = step.positions.iter().copied().collect();
-        let sources = consumed(slot.partition, &deployment, &topics)
+        let owed = consumed(slot.partition, &deployment, &topics)
             .into_iter()
             .map(|channel| {
                 let log_start = facts.log_starts.get(&channel).copied().unwrap_or(0);
@@ -38,21 +38,22 @@ impl TaskHost {
                 let resume = opened.resume.get(&channel).copied();
                 let position = match resume {
                     Some(resume) => resume.max(log_start),
-                    None => committed
-                        .get(&channel)
-                        .copied()
-                        .or(start)
+                    // Where the group says, which may be lower than what the state knows.
+                    None => start
+                        .or(committed.get(&channel).copied())
                         .unwrap_or(log_start),
                 };
-                Source::new(channel, position)
+                (channel, position)
             })
             .collect::<Vec<_>>();
+        let sources = owed.iter().map(|&(channel, position)| {
+            let trusted = self.trusted_position(task, channel);
+            Source::new(channel, trusted.unwrap_or(position))
+        });
+        let sources = sources.collect();
         let started = Started {
             restored,
-            consumed: sources
-                .iter()
-                .map(|source| (source.channel, source.position))
-                .collect(),
+            consumed: owed,
             seeded: opened
                 .joined
                 .iter()
@@ -151,9 +152,6 @@ impl TaskHost {
                     Initial::Earliest => log_start,
                     Initial::Latest => self.broker.last_stable_offset(channel).unwrap_or(0),
                 }),
-                Some(_) if joins && self.shirks(HostFault::TrustsNames) => {
-                    Some(self.position_by_name(slot, channel).unwrap_or(log_start))
-                }
                 Some(_) if joins => Some(log_start),
                 Some(_) => slot.positions.get(&channel).copied(),
             };
@@ -190,12 +188,18 @@ impl TaskHost {
         Ok(facts)
     }
 
-    /// The position that the group has for the partition of that topic's name, whichever topic had the name.
-    fn position_by_name(&self, slot: &Slot, channel: Channel) -> Option<Offset> {
+    /// For a host that trusts names: the position that the group has for a partition of another topic that had the name.
+    fn trusted_position(&self, task: TaskNo, channel: Channel) -> Option<Offset> {
+        if !self.shirks(HostFault::TrustsNames) {
+            return None;
+        }
+        let slot = self.slot(task)?;
         let (name, _) = self.broker.name_of(channel.topic)?;
         let same = |other: Channel| {
             let named = self.broker.name_of(other.topic);
-            other.partition == channel.partition && named.is_some_and(|(other, _)| other == name)
+            other != channel
+                && other.partition == channel.partition
+                && named.is_some_and(|(other, _)| other == name)
         };
         let found = slot.positions.iter().find(|&(&other, _)| same(other));
         found.map(|(_, &position)| position)
