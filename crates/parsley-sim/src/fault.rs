@@ -85,6 +85,41 @@ impl HostFault {
         }
     }
 
+    /// What it does instead, in one line.
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::FeedsOutOfOrder => "of two records fetched together, the later is fed first",
+            Self::WithholdsAdvances => "positions past what never arrives are not reported",
+            Self::KeepsStateAfterAbort => "an aborted step's state and positions are kept",
+            Self::KeepsSendsAfterAbort => "an aborted step's sends are committed",
+            Self::StampsBeforePartitioning => {
+                "the partition is chosen after stamping, or what is appended bears another send's stamp"
+            }
+            Self::RestartsWithoutEnds => "a restart goes without the end offsets of its sinks",
+            Self::RestartsBeforeDecision => {
+                "a restart does not wait until its predecessor's transaction is decided everywhere"
+            }
+            Self::JumpsOverLogStart => "a log start above the position is jumped over",
+            Self::SendsWithoutRounds => "all sends of a step are handed over at once",
+            Self::DropsOffsetThree => "a record at offset 3 is never fed",
+            Self::CountsPrefetchedAsSettled => {
+                "what was fetched counts as handed over before it is fed"
+            }
+            Self::CommitsFetchPosition => {
+                "a step is committed with the positions of what is still held in the client"
+            }
+            Self::ReadsStableEnds => "end offsets are read at the last stable offset",
+            Self::AsksBeforeMark => "watermarks are asked for before the mark is taken",
+            Self::PausesChecks => "log starts and deletions are never checked",
+            Self::TrustsNames => {
+                "a topic that was created again is read on from the position of the one before"
+            }
+            Self::TruncatesAboveBound => {
+                "claims are dropped as soon as a log start is learned, and one offset too far"
+            }
+        }
+    }
+
     /// The fault of that name.
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL

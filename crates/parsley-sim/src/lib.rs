@@ -33,7 +33,8 @@
 //! | judging it | `world/observe.rs`, `world/drain.rs` |
 //! | a host's step, one choice at a time | `task_host/run.rs` |
 //! | duties that a host shirks on purpose | `fault.rs`; broken rules are `parsley-model`'s |
-//! | what a run looks like | `trace.rs`, `diagram.rs`, `shiviz.rs` |
+//! | what a run looks like | `trace.rs`, `report.rs`, `diagram.rs`, `shiviz.rs` |
+//! | the least part of a run that still goes wrong | `shrink.rs`, `shrink/` |
 
 #![forbid(unsafe_code)]
 
@@ -47,10 +48,12 @@ pub mod host;
 mod logic;
 mod payload;
 pub mod plan;
+pub mod report;
 pub mod run;
 pub mod scenario;
 pub mod scenarios;
 pub mod shiviz;
+pub mod shrink;
 pub mod suite;
 mod task_host;
 pub mod trace;

@@ -55,7 +55,7 @@ impl Request<'_> {
         }
     }
 
-    fn parts(&self) -> (Chance, Arc<Plan>) {
+    pub(crate) fn parts(&self) -> (Chance, Arc<Plan>) {
         let mut chance = Chance::of_seed(self.seed);
         let plan = (self.scenario.plan)(&mut chance);
         (chance, Arc::new(plan))
@@ -87,8 +87,18 @@ impl Request<'_> {
         make: impl FnOnce(Setting) -> H,
         actions: Vec<Action>,
     ) -> Outcome {
-        let (_, plan) = self.parts();
-        let (world, violation) = self.begin(&plan, setting, make(setting));
+        self.replay_plan_on(&self.parts().1, setting, make, actions)
+    }
+
+    /// The same in the world of another plan than the seed's.
+    pub(crate) fn replay_plan_on<H: ConformanceHost>(
+        &self,
+        plan: &Arc<Plan>,
+        setting: Setting,
+        make: impl FnOnce(Setting) -> H,
+        actions: Vec<Action>,
+    ) -> Outcome {
+        let (world, violation) = self.begin(plan, setting, make(setting));
         let Some(mut world) = world else {
             return Self::conclude_without_world(violation);
         };

@@ -1,5 +1,6 @@
 //! All seeds of a scenario, all scenarios: run, counted, held against their floors.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -29,6 +30,8 @@ pub struct Report {
     pub violations: Vec<(u64, Violation)>,
     /// How many seeds violated something.
     pub violating: u64,
+    /// How many of them violated which rule first.
+    pub rules: BTreeMap<String, u64>,
 }
 
 /// How many violations a report keeps.
@@ -43,6 +46,7 @@ impl Report {
             fired: vec![0; scenario.floors.len()],
             violations: Vec::new(),
             violating: 0,
+            rules: BTreeMap::new(),
         }
     }
 
@@ -54,6 +58,7 @@ impl Report {
         self.counts += outcome.counts;
         if let Some(violation) = outcome.violation {
             self.violating += 1;
+            *self.rules.entry(violation.rule.to_string()).or_default() += 1;
             if self.violations.len() < VIOLATIONS_KEPT {
                 self.violations.push((seed, violation));
             }
@@ -67,6 +72,9 @@ impl Report {
             *fired += more;
         }
         self.violating += other.violating;
+        for (rule, seeds) in other.rules {
+            *self.rules.entry(rule).or_default() += seeds;
+        }
         self.violations.extend(other.violations);
         self.violations.sort_by_key(|(seed, _)| *seed);
         self.violations.truncate(VIOLATIONS_KEPT);
