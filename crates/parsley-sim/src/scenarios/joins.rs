@@ -245,14 +245,21 @@ fn evidence_under_crashes(chance: &mut Chance) -> Plan {
                 "relay",
                 Declaration::default().on("second", &[Emit::to("third"), Emit::to("first")]),
             ),
-            StagePlan::new("see", Declaration::reads(&["first", "third"])),
+            StagePlan::new("see", Declaration::reads(&["first", "third"])).late(),
         ],
         edges: vec![EdgePlan::sequential(
             "source",
             &["in"],
-            chance.between(3, 6) as u32,
+            chance.between(5, 8) as u32,
         )],
-        script: vec![Phase::Random(130)],
+        script: vec![
+            Phase::Send("source", 1),
+            Phase::Settle,
+            // Whoever starts now is never fed what the next records name.
+            Phase::SweepAll("first"),
+            Phase::Start("see"),
+            Phase::Random(130),
+        ],
         rules: Rules {
             crashes: 4,
             acks: Acks::WithoutOffsets,
