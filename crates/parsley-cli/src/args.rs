@@ -6,6 +6,7 @@ use clap::{Parser, Subcommand};
 
 use crate::exit::Exit;
 use crate::input::Input;
+use crate::sim::Sim;
 
 /// Causal delivery order for stream processors.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ pub enum Command {
     /// Read and write dependency clocks
     #[command(subcommand, after_help = Exit::table())]
     Clock(Clock),
+    /// Run simulated worlds, replay, shrink and draw them (docs/sim.md)
+    #[command(subcommand, after_help = Exit::table())]
+    Sim(Sim),
 }
 
 /// Reading and writing clocks.

@@ -48,7 +48,7 @@ impl Exit {
         match self {
             Self::Done => "done; also when the reader of the output went away",
             Self::Failed => {
-                "a check failed (demo: an inversion, or views that differ), or the program itself did"
+                "a check failed (demo: an inversion, or views that differ; sim: a violation, a missed floor, or a sabotage that slipped through), or the program itself did"
             }
             Self::Usage => "the command line, or a node script, is malformed",
             Self::Refused => "a guard refused, and the run ended there",

@@ -6,6 +6,7 @@ use crate::clock::ClockError;
 use crate::demo::DemoError;
 use crate::exit::Exit;
 use crate::script::ScriptError;
+use crate::sim::SimError;
 
 /// Why a command did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum Failure {
     /// The demo cannot run to its end.
     #[error(transparent)]
     Demo(Box<DemoError>),
+    /// A simulated world is not what was asked for.
+    #[error(transparent)]
+    Sim(#[from] SimError),
     /// Input cannot be read.
     #[error("{input} cannot be read: {source}")]
     Read {
@@ -48,6 +52,7 @@ impl Failure {
             _ if self.is_closed_pipe() => Exit::Done,
             Self::Script(error) => error.exit(),
             Self::Demo(error) => error.exit(),
+            Self::Sim(error) => error.exit(),
             Self::DashAmongClocks => Exit::Usage,
             Self::Clock(_) => Exit::MalformedData,
             Self::Read { .. } | Self::Write(_) => Exit::Io,

@@ -1,4 +1,4 @@
-//! The `parsley` program: a demonstration, node scripts, clocks.
+//! The `parsley` program: a demonstration, node scripts, clocks, simulated worlds.
 
 mod args;
 mod clock;
@@ -10,6 +10,7 @@ mod lines;
 mod object;
 mod plain;
 mod script;
+mod sim;
 mod style;
 
 use std::io::{self, BufWriter};
@@ -47,6 +48,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Clock(Clock::Encode { clocks }) => {
             clock::encode(&clocks, &mut out).map(|()| Exit::Done)
         }
+        Command::Sim(command) => sim::run(&command, &mut out),
     }
 }
 
