@@ -201,6 +201,18 @@ impl Run {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
+    /// Runs a check: hands back what it prints to standard output, and whether it passed. A check that did not pass ends with 1; anything
+    /// else is a failure of the program.
+    pub fn verdict(&self) -> Result<(String, bool), Failure> {
+        println!("$ {}", self.line());
+        let output = self.started(self.command().stderr(Stdio::inherit()).output())?;
+        let passed = output.status.code() != Some(1);
+        if passed {
+            self.checked(output.status)?;
+        }
+        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), passed))
+    }
+
     /// Whether it can be started and succeeds; what it prints is dropped.
     pub fn succeeds(&self) -> bool {
         let status = self
@@ -231,6 +243,17 @@ mod tests {
                 ignored: 1
             }
         );
+    }
+
+    #[test]
+    fn a_check_that_does_not_pass_is_no_failure_of_the_program() {
+        let verdict = |end: &str| Run::new("sh", &["-c", &format!("echo out; {end}")]).verdict();
+        let out = "out\n".to_owned();
+        assert!(matches!(verdict("exit 0"), Ok((text, true)) if text == out));
+        assert!(matches!(verdict("exit 1"), Ok((text, false)) if text == out));
+        for end in ["exit 2", "exit 101", "kill -9 $$"] {
+            assert!(matches!(verdict(end), Err(Failure::Ended { .. })), "{end}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod broker;
 mod command;
 mod coverage;
 mod gate;
+mod soak;
 mod stages;
 mod tools;
 
@@ -40,12 +41,22 @@ enum Task {
         #[arg(long, default_value_t = 1)]
         brokers: u16,
     },
+    /// Run all simulated scenarios over many seeds, and print the figures as docs/verification.md has them
+    Soak {
+        /// How many seeds of each scenario
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+        seeds: u64,
+        /// On how many threads; as many as the machine has, unless said
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+        jobs: Option<u16>,
+    },
 }
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
         Task::Test { quick, only } => Ok(gate::run(quick, &only)),
         Task::Kafka { version, brokers } => broker::run(version, brokers),
+        Task::Soak { seeds, jobs } => soak::run(seeds, jobs).map_err(Into::into),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
