@@ -11,6 +11,23 @@
 //! | H5 | [`ConformanceHost::start`] |
 //! | H6 | [`ConformanceHost::start`], [`ConformanceHost::check`] |
 //! | H7 | [`ConformanceHost::moves`]: a send is offered when what it claims by sequence is acknowledged |
+//!
+//! # What to report
+//!
+//! A step is reported in the order in which it goes: channel by channel what was [received](Event::Received) or [dropped](Event::Dropped)
+//! and then how far the position [advanced](Event::Advanced) beyond it, the [deliveries](Event::Delivered), the sends as they are
+//! [appended](Event::Appended), and at the end that it was [committed](Event::Committed), or [aborted](Event::Aborted) when the execution ends
+//! before. What an aborted step appended may be left out. A step that did nothing is not reported. An opening is a commit of what it
+//! wrote.
+//!
+//! # What a host cannot do
+//!
+//! It says so where there is a question to answer ([`ConformanceHost::supports`], [`ConformanceHost::runs_bare_nodes`],
+//! [`ConformanceHost::can_withhold_offsets`], [`ConformanceHost::can_be_tampered_with`]); what it then cannot be put through is passed
+//! over, and its [report](crate::suite::Report) has no seeds. Elsewhere it does the nearest thing: a step that cannot be cut off at a
+//! [`CrashPoint`] fails in its logic ([`CrashSwitch`]) or crashes right behind; one move of watermarks may do nothing where mark and question
+//! are one moment. A read without `advance` can end behind its last record, which leaves no position to report. Floors that a host cannot
+//! reach are for whoever runs the suite to list.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -238,6 +255,15 @@ pub trait ConformanceHost {
         false
     }
 
+    /// Whether acknowledgements can keep their offsets to themselves ([`Setting::offsets_known`]), so that stamps name sends by sequence. A host
+    /// that always tells them passes over scenarios that end with something waiting for a sequence.
+    fn can_withhold_offsets() -> bool
+    where
+        Self: Sized,
+    {
+        true
+    }
+
     /// Whether it keeps the state of stateful stages. A protocol without a task around it has none.
     fn keeps_state(&self) -> bool {
         true
@@ -304,7 +330,7 @@ pub trait ConformanceHost {
     fn check(&mut self, task: TaskNo, now: u64) -> Result<(), Stop>;
 
     /// Whether others can reach what is durable of its tasks, so that [`ConformanceHost::rewind`] and [`ConformanceHost::forget`] do
-    /// something.
+    /// something. A host of which nobody else can move or lose anything passes over scenarios in which that happens.
     fn can_be_tampered_with() -> bool
     where
         Self: Sized,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::count::Counts;
 use crate::host::{AppendMode, ConformanceHost, Setting};
-use crate::plan::Driver;
+use crate::plan::{Driver, End, Phase, Plan};
 use crate::run::{Outcome, Request};
 use crate::scenario::Scenario;
 use crate::task_host::Sabotage;
@@ -151,14 +151,7 @@ impl Suite {
                 trace: false,
             };
             let plan = (scenario.plan)(&mut Chance::of_seed(seed));
-            let ticks = plan.stages.iter().any(|stage| {
-                stage.driver == Driver::Node
-                    && stage
-                        .declarations
-                        .iter()
-                        .any(|declaration| declaration.ticks.is_some())
-            });
-            if ticks && !H::runs_bare_nodes() {
+            if !can_run::<H>(&plan) {
                 return None;
             }
             let mut setting = Request::setting(seed, &plan);
@@ -214,4 +207,17 @@ impl Suite {
             .into_inner()
             .expect("a thread that panics ends the whole scope")
     }
+}
+
+/// Whether a host can do what a plan is about.
+fn can_run<H: ConformanceHost>(plan: &Plan) -> bool {
+    let ticks = plan.stages.iter().any(|stage| {
+        let mut declarations = stage.declarations.iter();
+        stage.driver == Driver::Node && declarations.any(|declaration| declaration.ticks.is_some())
+    });
+    let tampers = |phase: &Phase| matches!(phase, Phase::Rewind(..) | Phase::Forget(..));
+    let wedges = matches!(plan.rules.end, End::Wedged { .. });
+    (H::runs_bare_nodes() || !ticks)
+        && (H::can_be_tampered_with() || !plan.script.iter().any(tampers))
+        && (H::can_withhold_offsets() || !wedges)
 }
