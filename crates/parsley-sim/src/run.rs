@@ -69,7 +69,7 @@ impl Request<'_> {
     ) -> Outcome {
         let (mut chance, plan) = self.parts();
         let mut actions = Vec::new();
-        let (world, violation) = self.begin(&plan, setting, make(setting));
+        let (world, violation) = self.begin(&plan, setting, make);
         let Some(mut world) = world else {
             return Self::conclude_without_world(violation);
         };
@@ -98,7 +98,7 @@ impl Request<'_> {
         make: impl FnOnce(Setting) -> H,
         actions: Vec<Action>,
     ) -> Outcome {
-        let (world, violation) = self.begin(plan, setting, make(setting));
+        let (world, violation) = self.begin(plan, setting, make);
         let Some(mut world) = world else {
             return Self::conclude_without_world(violation);
         };
@@ -128,13 +128,15 @@ impl Request<'_> {
         &self,
         plan: &Arc<Plan>,
         setting: Setting,
-        host: H,
+        make: impl FnOnce(Setting) -> H,
     ) -> (Option<World<H>>, Option<Violation>) {
         let trace = self.trace.then_some((self.scenario.name, self.seed));
-        match World::new(Arc::clone(plan), setting, host, trace) {
-            Ok(world) => (Some(world), None),
-            Err(violation) => (None, Some(violation)),
-        }
+        let mut world = None;
+        let violation = guarded(|| {
+            world = Some(World::new(Arc::clone(plan), setting, make(setting), trace)?);
+            Ok(())
+        });
+        (world, violation)
     }
 
     fn play<H: ConformanceHost>(
