@@ -74,6 +74,10 @@ impl ConformanceHost for FaultyHost {
         EmbeddedHost::supports(append)
     }
 
+    fn can_withhold_offsets() -> bool {
+        EmbeddedHost::can_withhold_offsets()
+    }
+
     fn new(setting: Setting) -> Self {
         Self::with(Fault::WithholdsPositions, setting)
     }

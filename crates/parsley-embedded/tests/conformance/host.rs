@@ -23,8 +23,8 @@ use parsley_embedded::{
     StartError, StepError, StepReport, Stepper, TaskEnd, TimeSource, Transaction, WatermarkAnswer,
 };
 use parsley_sim::host::{
-    APPLICATION, AppendMode, ConformanceHost, CrashPoint, CrashSwitch, Deployment, EdgeTransaction,
-    Ends, Event, Setting, Started, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
+    APPLICATION, AppendMode, CHECK_INTERVAL, ConformanceHost, CrashPoint, CrashSwitch, Deployment,
+    EdgeTransaction, Ends, Event, Setting, Started, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
 };
 use parsley_stage::{App, fold};
 
@@ -62,6 +62,8 @@ struct TaskSlot {
     question: Question,
     /// The last step was full, so the next one goes on with its drain.
     is_full: bool,
+    /// When it checked last.
+    checked_at: u64,
 }
 
 /// A question about watermarks, on its way.
@@ -244,6 +246,10 @@ impl ConformanceHost for EmbeddedHost {
         append == AppendMode::Atomic
     }
 
+    fn can_withhold_offsets() -> bool {
+        false
+    }
+
     fn new(setting: Setting) -> Self {
         let now = Arc::new(AtomicI64::new(0));
         let time = TimeSource::from_fn({
@@ -363,6 +369,7 @@ impl ConformanceHost for EmbeddedHost {
                 group: None,
                 question: Question::None,
                 is_full: false,
+                checked_at: 0,
             });
         }
     }
@@ -380,6 +387,7 @@ impl ConformanceHost for EmbeddedHost {
         } = self.driven(task)?;
         slot.group = Some(group);
         slot.is_full = false;
+        slot.checked_at = now;
         let opening = stepper.open(stage, partition).map_err(stop_of)?;
         if let Question::Asked(late) | Question::Answered(late) =
             std::mem::replace(&mut slot.question, Question::None)
@@ -400,8 +408,12 @@ impl ConformanceHost for EmbeddedHost {
 
     fn step(&mut self, task: TaskNo, plan: &StepPlan, now: u64) -> Result<(), Stop> {
         self.set_time(now);
+        if now > self.driven(task)?.slot.checked_at + CHECK_INTERVAL {
+            self.check(task, now)?;
+        }
         let reads = self.reads(task, plan)?;
         let before = self.positions(task);
+        let stamped = self.stamp_channels(task);
         let switch = self.switch(task)?;
         if let Some(point) = plan.crash {
             // The last of those that it reads now, if none of them is held up. A crash behind a delivery undoes more than one before all.
@@ -434,6 +446,7 @@ impl ConformanceHost for EmbeddedHost {
                 return Err(if is_planned { Stop::Crashed } else { stop });
             }
         };
+        self.report_truncation(task, &stamped);
         self.report(task, &report, &before);
         if report.committed {
             self.events.push(Event::Committed(task));
@@ -501,15 +514,13 @@ impl ConformanceHost for EmbeddedHost {
             stepper,
             stage,
             partition,
-            ..
+            slot,
         } = self.driven(task)?;
+        slot.checked_at = now;
         if let Err(error) = stepper.check(stage, partition) {
             return Err(self.ended(task, error, &before));
         }
-        let dropped = stamped.saturating_sub(self.stamp_channels(task));
-        if dropped > 0 {
-            self.events.push(Event::Truncated(task, dropped as u64));
-        }
+        self.report_truncation(task, &stamped);
         Ok(())
     }
 
@@ -595,11 +606,21 @@ impl EmbeddedHost {
         inputs.into_iter().flatten().map(position).collect()
     }
 
-    fn stamp_channels(&self, task: TaskNo) -> usize {
+    fn stamp_channels(&self, task: TaskNo) -> Vec<Channel> {
         let stamped = self
             .stepper(task)
             .and_then(|(stepper, stage, partition)| stepper.stamp_channels(stage, partition).ok());
-        stamped.map_or(0, |stamped| stamped.len())
+        stamped.unwrap_or_default()
+    }
+
+    /// Reports what is no longer named. `before`: the channels that stamps named before a check, or a step, which may have checked.
+    fn report_truncation(&mut self, task: TaskNo, before: &[Channel]) {
+        let now = self.stamp_channels(task);
+        let dropped = before.iter().filter(|channel| !now.contains(channel));
+        let dropped = dropped.count() as u64;
+        if dropped > 0 {
+            self.events.push(Event::Truncated(task, dropped));
+        }
     }
 }
 

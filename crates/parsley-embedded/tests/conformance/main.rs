@@ -5,36 +5,100 @@ mod faults;
 mod host;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use parsley_sim::host::ConformanceHost;
+use parsley_sim::scenario::Scenario;
 use parsley_sim::suite::{Report, Suite};
 use parsley_sim::{Counts, scenarios};
 
 use faults::{Fault, FaultyHost};
 use host::EmbeddedHost;
 
-/// A build without optimisation runs fewer.
-const SEEDS: Range<u64> = if cfg!(debug_assertions) {
-    0..40
-} else {
-    0..100
-};
+/// How many seeds of each scenario are run. A build without optimisation runs fewer.
+const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 100 };
+
+/// On how many seeds of each scenario a fault is looked for.
+const SEEDS_WITH_A_FAULT: u64 = if cfg!(debug_assertions) { 5 } else { 20 };
 
 /// Scenarios that this host cannot run, and why.
-const PASSED_OVER: &[(&str, &str)] = &[];
-
-/// What scenarios want to have seen and this host cannot do, and why. It must not have happened even once.
-const OUT_OF_REACH: &[(&str, &str)] = &[
-    (
-        "a stamp claims by sequence",
-        "a step's rounds are fenced with the offsets that they got, so no stamp needs a sequence (decision E1)",
-    ),
-    (
-        "a start that had to wait",
-        "a transaction and all its markers are decided under one lock, so no opening finds one half decided",
-    ),
+const PASSED_OVER: &[(&str, &str)] = &[
+    ("tick-self-loop", TICKS),
+    ("tick-under-crashes", TICKS),
+    ("tick-across-a-dropped-sink", TICKS),
+    // Its other half, `late-joiner-evidence`, runs: it has to come to rest, whatever stamps name.
+    ("late-joiner-wedge", OFFSETS),
+    ("b15-positions-moved-back", TAMPERING),
+    ("b15-positions-expired", TAMPERING),
+    ("g16-positions-moved-ahead", TAMPERING),
+    ("g11-state-lost", TAMPERING),
 ];
+
+const TICKS: &str = "no stage can be declared to tick (decision T9), and this host runs stages";
+
+const OFFSETS: &str = "a step's rounds are fenced with the offsets that they got (decision E1), so stamps never name a send by \
+    its sequence, and nothing waits for one";
+
+const TAMPERING: &str =
+    "positions and state stand in the log's storage side by side, out of everyone's reach";
+
+/// What scenarios want to have seen and this host cannot do.
+struct OutOfReach {
+    what: &'static str,
+    /// Where that is so; `None`: wherever it is wanted.
+    scenarios: Option<&'static [&'static str]>,
+    why: &'static str,
+}
+
+const OUT_OF_REACH: &[OutOfReach] = &[
+    OutOfReach {
+        what: "a stamp claims by sequence",
+        scenarios: None,
+        why: OFFSETS,
+    },
+    OutOfReach {
+        what: "a stamp claimed by sequence",
+        scenarios: None,
+        why: OFFSETS,
+    },
+    OutOfReach {
+        what: "a record was held",
+        scenarios: Some(&[
+            "late-joiner-evidence",
+            "evidence-covers-a-later-record",
+            "p7-joiner-after-retention",
+            "p13-watermark-over-a-waiting-record",
+        ]),
+        why: OFFSETS,
+    },
+    OutOfReach {
+        what: "watermarks were handed in",
+        scenarios: Some(&[
+            "late-joiner-evidence",
+            "evidence-covers-a-later-record",
+            "evidence-under-crashes",
+            "p7-joiner-after-retention",
+            "p13-watermark-over-a-waiting-record",
+        ]),
+        why: OFFSETS,
+    },
+    OutOfReach {
+        what: "a record was held",
+        scenarios: Some(&["p14-deleted-while-running"]),
+        why: "what was deleted is judged before the next record is fed (decision E4), so nothing comes to wait for it",
+    },
+    OutOfReach {
+        what: "a start that had to wait",
+        scenarios: None,
+        why: "a transaction and all its markers are decided under one lock, so no opening finds one half decided",
+    },
+];
+
+impl OutOfReach {
+    fn excuses(&self, scenario: &str, what: &str) -> bool {
+        let here = self.scenarios.is_none_or(|names| names.contains(&scenario));
+        here && self.what == what
+    }
+}
 
 fn table(reports: &[Report]) -> String {
     let line = |name: &str, seeds: u64, counts: &Counts| {
@@ -66,51 +130,70 @@ fn table(reports: &[Report]) -> String {
 
 #[test]
 fn every_scenario_holds_on_the_embedded_host() {
-    let reports = Suite::all(SEEDS).run_on(&EmbeddedHost::new, &|_| {});
+    let reports = Suite::all(0..SEEDS).run_on(&EmbeddedHost::new, &|_| {});
     println!("{}", table(&reports));
     let mut wrong = Vec::new();
     for report in &reports {
         let name = report.scenario.name;
         for (seed, violation) in &report.violations {
-            wrong.push(format!(
-                "{name}, seed {seed}: {}: {}",
-                violation.rule, violation.text
-            ));
+            let (rule, text) = (violation.rule, &violation.text);
+            wrong.push(format!("{name}, seed {seed}: {rule}: {text}"));
         }
-        let is_passed_over = PASSED_OVER.iter().any(|&(scenario, _)| scenario == name);
-        if is_passed_over != (report.seeds == 0) {
+        let passed_over = PASSED_OVER.iter().find(|&&(passed, _)| passed == name);
+        if report.seeds != passed_over.map_or(SEEDS, |_| 0) {
             wrong.push(format!("{name} ran on {} seeds", report.seeds));
         }
+        if let Some((_, why)) = passed_over {
+            println!("{name} is passed over: {why}");
+            continue;
+        }
         for (floor, &fired) in report.scenario.floors.iter().zip(&report.fired) {
-            if OUT_OF_REACH.iter().any(|&(what, _)| what == floor.what) {
-                if fired > 0 {
-                    wrong.push(format!("{name}: {} is within reach", floor.what));
+            let excuse = OUT_OF_REACH
+                .iter()
+                .find(|excuse| excuse.excuses(name, floor.what));
+            let is_missed = fired < floor.of(report.seeds);
+            match excuse {
+                Some(OutOfReach { why, .. }) if is_missed => {
+                    println!("{name}: {}, on {fired} seeds: {why}", floor.what);
                 }
-            } else if fired < floor.of(report.seeds) {
-                wrong.push(format!("{name}: {} on {fired} seeds", floor.what));
+                Some(_) => wrong.push(format!("{name}: {} is within reach", floor.what)),
+                None if is_missed => {
+                    wrong.push(format!("{name}: {}, on {fired} seeds", floor.what));
+                }
+                None => {}
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A list of exceptions that names what is not there hides something.
+/// An exception for what does not exist would hide the next thing of that name.
 #[test]
 fn every_exception_names_a_scenario_and_a_floor() {
     for (scenario, _) in PASSED_OVER {
         assert!(scenarios::named(scenario).is_some(), "{scenario}");
     }
-    let all = scenarios::all();
-    let floors = || all.iter().flat_map(|scenario| scenario.floors);
-    for (what, _) in OUT_OF_REACH {
-        assert!(floors().any(|floor| floor.what == *what), "{what}");
+    for excuse in OUT_OF_REACH {
+        let wants = |scenario: &Scenario| {
+            let mut floors = scenario.floors.iter();
+            floors.any(|floor| floor.what == excuse.what)
+        };
+        match excuse.scenarios {
+            None => assert!(scenarios::all().into_iter().any(wants), "{}", excuse.what),
+            Some(names) => {
+                for name in names {
+                    let found = scenarios::named(name).is_some_and(wants);
+                    assert!(found, "{name}: {}", excuse.what);
+                }
+            }
+        }
     }
 }
 
 /// V9: each fault is found, by what it does to deliveries and not by the fault's name.
 #[test]
 fn a_fault_around_the_host_is_found() {
-    let suite = Suite::all(0..20);
+    let suite = Suite::all(0..SEEDS_WITH_A_FAULT);
     let mut unnoticed = Vec::new();
     for fault in Fault::ALL {
         let make = |setting| FaultyHost::with(fault, setting);
