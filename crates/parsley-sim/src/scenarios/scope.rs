@@ -39,6 +39,35 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[ALWAYS_DEPLOYED, ALWAYS_SEEDED, ALWAYS_BY_SEQUENCE],
     },
     Scenario {
+        name: "scope-growth-above-retention",
+        about: "a channel joins that retention has emptied beyond what the delivered past names: what is gone holds nothing back",
+        plan: scope_growth_above_retention,
+        floors: &[
+            ALWAYS_DEPLOYED,
+            ALWAYS_SEEDED,
+            // The script removes what the joining stage was never fed.
+            Floor::on("history removed", 100, |counts| counts.sweeps > 0),
+        ],
+    },
+    Scenario {
+        name: "a-sink-becomes-an-input",
+        about: "a stage reads what it has only sent before: nothing of it is skipped",
+        plan: a_sink_becomes_an_input,
+        floors: &[
+            ALWAYS_DEPLOYED,
+            // Sending is not delivering, so there is nothing to skip on any seed.
+            Floor::on("nothing was skipped", 100, |counts| {
+                counts.joins_seeded == 0
+            }),
+        ],
+    },
+    Scenario {
+        name: "a-removed-input-vouches",
+        about: "a stage that gives up an input names by offset what it has delivered there, and nobody waits for retired sends",
+        plan: a_removed_input_vouches,
+        floors: &[ALWAYS_DEPLOYED, ALWAYS_BY_SEQUENCE],
+    },
+    Scenario {
         name: "scope-changes-at-random",
         about: "inputs and sinks come and go several times while records are on their way",
         plan: scope_changes_at_random,
@@ -158,6 +187,117 @@ fn scope_growth_by_sequence(chance: &mut Chance) -> Plan {
         rules: Rules {
             acks: Acks::WithoutOffsets,
             // A watermark would turn the claims into offsets before the channel joins.
+            evidence: false,
+            ..Rules::default()
+        },
+    }
+}
+
+fn scope_growth_above_retention(chance: &mut Chance) -> Plan {
+    let more = chance.between(2, 4) as u32;
+    Plan {
+        topics: topics(&["cause", "effect", "out"]),
+        stages: vec![
+            StagePlan::new(
+                "act",
+                Declaration::default().on("cause", &[Emit::to("effect")]),
+            ),
+            StagePlan::new(
+                "grow",
+                Declaration::default().on("effect", &[Emit::to("out")]),
+            )
+            .then(
+                Declaration::default()
+                    .on("effect", &[Emit::to("out")])
+                    .on("cause", &[Emit::to("out")]),
+            ),
+            StagePlan::new("see", Declaration::reads(&["effect", "out"])),
+        ],
+        edges: vec![EdgePlan::sequential("source", &["cause"], 0)],
+        script: vec![
+            Phase::Send("source", 1),
+            Phase::Settle,
+            Phase::Stop("grow"),
+            Phase::Send("source", more),
+            Phase::Settle,
+            Phase::SweepAll("cause"),
+            Phase::Deploy("grow", 1),
+            Phase::Random(30),
+        ],
+        rules: Rules::default(),
+    }
+}
+
+fn a_sink_becomes_an_input(chance: &mut Chance) -> Plan {
+    let sends = chance.between(1, 4) as u32;
+    Plan {
+        topics: topics(&["in", "turned", "out"]),
+        stages: vec![
+            StagePlan::new(
+                "turn",
+                Declaration::default().on("in", &[Emit::to("turned")]),
+            )
+            .then(
+                Declaration::default()
+                    .on("in", &[Emit::to("out")])
+                    .on("turned", &[Emit::to("out")]),
+            ),
+            StagePlan::new("see", Declaration::reads(&["in", "turned", "out"])),
+        ],
+        edges: vec![EdgePlan::sequential("source", &["in"], 3)],
+        script: vec![
+            Phase::Send("source", sends),
+            Phase::Settle,
+            Phase::Deploy("turn", 1),
+            Phase::Random(60),
+        ],
+        rules: Rules::default(),
+    }
+}
+
+/// `act` is told by sequence of what it delivers from `first`, both there and on `second`. Its consumer starts when that is retired.
+fn a_removed_input_vouches(chance: &mut Chance) -> Plan {
+    let mut script = Vec::new();
+    for _ in 0..chance.between(2, 3) {
+        script.extend([Phase::Send("source", 1), Phase::Settle]);
+    }
+    script.extend([
+        Phase::Deploy("act", 1),
+        Phase::SweepAll("first"),
+        Phase::Send("prompter", 1),
+        Phase::Settle,
+        Phase::Start("see"),
+        Phase::Random(20),
+    ]);
+    Plan {
+        topics: topics(&["in", "first", "second", "prompt", "out"]),
+        stages: vec![
+            StagePlan::new(
+                "fork",
+                Declaration::default().on("in", &[Emit::to("first"), Emit::to("second")]),
+            ),
+            StagePlan::new(
+                "act",
+                Declaration::default()
+                    .on("first", &[])
+                    .on("second", &[])
+                    .on("prompt", &[Emit::to("out")]),
+            )
+            .then(
+                Declaration::default()
+                    .on("second", &[])
+                    .on("prompt", &[Emit::to("out")]),
+            ),
+            StagePlan::new("see", Declaration::reads(&["first", "out"])).late(),
+        ],
+        edges: vec![
+            EdgePlan::sequential("source", &["in"], 0),
+            EdgePlan::sequential("prompter", &["prompt"], 0),
+        ],
+        script,
+        rules: Rules {
+            acks: Acks::WithoutOffsets,
+            // A watermark would release what the claims must not hold.
             evidence: false,
             ..Rules::default()
         },
