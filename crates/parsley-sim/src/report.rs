@@ -159,8 +159,13 @@ impl fmt::Display for FailureReport<'_> {
             writeln!(f, "  sabotage  {sabotage}")?;
         }
         writeln!(f, "  log       {}", self.setting())?;
-        // The text may have lines of its own, the causal path among them.
-        for (number, line) in violation.text.lines().enumerate() {
+        // The text may have lines of its own, the causal path among them, and begin with the rule.
+        let rule = format!("{}: ", violation.rule);
+        let text = violation
+            .text
+            .strip_prefix(&rule)
+            .unwrap_or(&violation.text);
+        for (number, line) in text.lines().enumerate() {
             let label = if number == 0 { "found" } else { "" };
             writeln!(f, "  {label:<9} {}", line.trim_start())?;
         }
@@ -226,6 +231,7 @@ mod tests {
         for part in [
             "\n  sabotage  eager, every claim counts as met\n",
             "\n  actor     ship/0\n",
+            "\n  found     ship/0 was handed invoices:0@",
             "before its cause orders:0@",
             "\n            path: orders:0@",
             "\n  record    invoices:0@",
