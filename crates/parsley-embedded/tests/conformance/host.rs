@@ -17,16 +17,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parsley_core::{Channel, Hold, Offset, Record, RefusalCode, StateStore, TopicId, Wait};
+use parsley_core::{Channel, Hold, Offset, Record, StateStore, TopicId, Wait};
 use parsley_embedded::{
-    AppendedSend, Host, Ids, InputStatus, Log, LogConfig, NewRecord, Producer, Reads, SendError,
-    StartError, StepError, StepReport, Stepper, TaskEnd, TimeSource, Transaction, WatermarkAnswer,
+    Host, Ids, InputStatus, Log, LogConfig, NewRecord, Producer, Reads, StepError, Stepper,
+    TimeSource, Transaction, WatermarkAnswer,
 };
 use parsley_sim::host::{
     APPLICATION, AppendMode, CHECK_INTERVAL, ConformanceHost, CrashPoint, CrashSwitch, Deployment,
     EdgeTransaction, Ends, Event, Setting, Started, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
 };
 use parsley_stage::{App, fold};
+
+use crate::outcome::{self, failed, stop_of, stop_of_start};
 
 pub struct EmbeddedHost {
     setting: Setting,
@@ -186,46 +188,6 @@ impl EmbeddedHost {
         Ok(reads)
     }
 
-    /// Reports a step in the order in which it went. `before`: where the inputs were read before it.
-    fn report(&mut self, task: TaskNo, report: &StepReport, before: &BTreeMap<Channel, Offset>) {
-        // Channel after channel: its records, then how far it got behind them.
-        for (&channel, &position) in before {
-            let mut next = position;
-            for &(_, offset) in of_channel(&report.dropped, channel) {
-                self.events.push(Event::Dropped(task, channel, offset));
-                next = offset + 1;
-            }
-            for &(_, offset) in of_channel(&report.received, channel) {
-                self.events.push(Event::Received(task, channel, offset));
-                next = offset + 1;
-            }
-            if let Some(&after) = report.positions.get(&channel)
-                && after > next
-            {
-                self.events.push(Event::Advanced(task, channel, after));
-            }
-        }
-        for delivery in &report.delivered {
-            self.events.push(Event::Delivered {
-                task,
-                channel: delivery.channel,
-                offset: delivery.offset,
-                was_held: delivery.was_held,
-            });
-        }
-        for AppendedSend { send, offset, .. } in &report.appended {
-            let record = Record {
-                channel: send.channel,
-                offset: *offset,
-                timestamp_ms: send.timestamp_ms,
-                key: send.key.clone(),
-                value: send.value.clone(),
-                headers: send.headers.clone(),
-            };
-            self.events.push(Event::Appended { task, record });
-        }
-    }
-
     /// The execution ended, and the step that was under way with it.
     fn ended(
         &mut self,
@@ -234,7 +196,7 @@ impl EmbeddedHost {
         before: &BTreeMap<Channel, Offset>,
     ) -> Stop {
         if let StepError::Ended { given_up, .. } = &error {
-            self.report(task, given_up, before);
+            outcome::report(task, given_up, before, &mut self.events);
         }
         self.events.push(Event::Aborted(task));
         stop_of(error)
@@ -447,7 +409,7 @@ impl ConformanceHost for EmbeddedHost {
             }
         };
         self.report_truncation(task, &stamped);
-        self.report(task, &report, &before);
+        outcome::report(task, &report, &before, &mut self.events);
         if report.committed {
             self.events.push(Event::Committed(task));
         }
@@ -628,48 +590,4 @@ fn runs_any(stepper: &Stepper) -> bool {
     stepper
         .tasks()
         .any(|(stage, partition)| stepper.is_open(stage, partition).unwrap_or(false))
-}
-
-fn of_channel(
-    fed: &[(Channel, Offset)],
-    channel: Channel,
-) -> impl Iterator<Item = &(Channel, Offset)> {
-    fed.iter().filter(move |(of, _)| *of == channel)
-}
-
-fn failed(why: &str) -> Stop {
-    Stop::Failed(why.to_owned())
-}
-
-/// How an execution's end looks to the kit. Only what the kit has planned may fail in an application.
-fn stop_of(error: StepError) -> Stop {
-    match error.end() {
-        Some(TaskEnd::Refused(refusal)) => Stop::Refused {
-            code: refusal.code.to_string(),
-            found: refusal.to_string(),
-        },
-        // The next opening finds that the sink is gone (decision E5).
-        Some(TaskEnd::Append(SendError::DeletedTopic { .. })) => Stop::Crashed,
-        _ => Stop::Failed(error.to_string()),
-    }
-}
-
-/// How it looks to the kit that an application cannot start. A sink that does not exist is what guard G6 refuses in a single task.
-fn stop_of_start(error: &StartError, deployment: &Deployment) -> Stop {
-    let code = match error {
-        StartError::MissingTopics { topics } => deployment
-            .declaration
-            .produced()
-            .any(|sink| topics.iter().any(|missing| missing == sink))
-            .then_some(RefusalCode::MissingSink),
-        StartError::Refused { refusal, .. } => Some(refusal.code),
-        _ => None,
-    };
-    match code {
-        Some(code) => Stop::Refused {
-            code: code.to_string(),
-            found: error.to_string(),
-        },
-        None => Stop::Failed(error.to_string()),
-    }
 }

@@ -3,13 +3,15 @@
 
 mod faults;
 mod host;
+mod outcome;
 
 use std::collections::BTreeMap;
 
-use parsley_sim::host::ConformanceHost;
+use parsley_sim::host::{AppendMode, ConformanceHost, Setting};
+use parsley_sim::run::Request;
 use parsley_sim::scenario::Scenario;
 use parsley_sim::suite::{Report, Suite};
-use parsley_sim::{Counts, scenarios};
+use parsley_sim::{Chance, Counts, scenarios};
 
 use faults::{Fault, FaultyHost};
 use host::EmbeddedHost;
@@ -187,6 +189,34 @@ fn every_exception_names_a_scenario_and_a_floor() {
                 }
             }
         }
+    }
+}
+
+/// B28: nothing but the seed decides what happens.
+#[test]
+fn a_run_repeats_itself() {
+    for scenario in scenarios::all() {
+        if PASSED_OVER.iter().any(|&(name, _)| name == scenario.name) {
+            continue;
+        }
+        let seed = 3;
+        let plan = (scenario.plan)(&mut Chance::of_seed(seed));
+        let setting = Setting {
+            append: AppendMode::Atomic,
+            ..Request::setting(seed, &plan)
+        };
+        let request = Request {
+            scenario,
+            seed,
+            trace: true,
+        };
+        let run = || {
+            let outcome = request.run_on(setting, EmbeddedHost::new);
+            outcome.trace.expect("it was asked for").to_string()
+        };
+        let first = run();
+        assert!(first.lines().count() > 10, "{}: {first}", scenario.name);
+        assert_eq!(first, run(), "{}", scenario.name);
     }
 }
 
