@@ -1,4 +1,4 @@
-//! B27: what the simulated world really contained, counted over 100 seeds. A count of zero would mean that nothing was shown about it.
+//! B27: what the simulated world really contained, counted over all seeds. A count of zero would mean that nothing was shown about it.
 
 use parsley_sim::broker::Census;
 use parsley_sim::{Counts, Sabotage};

@@ -14,11 +14,11 @@ use parsley_sim::{
     Action, Chance, Counts, HostFault, Sabotage, TaskHost, Violation, World, scenarios,
 };
 
-/// On how many seeds a scenario is run.
-pub const SEEDS: u64 = 100;
+/// On how many seeds a scenario is run. A build without optimisation runs fewer.
+pub const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 100 };
 
 /// On how many of them a sabotage has to be caught, where a test says nothing else.
-pub const CAUGHT: u64 = 20;
+pub const CAUGHT: u64 = SEEDS / 5;
 
 pub const fn host(fault: HostFault) -> Sabotage {
     Sabotage::Host(fault)
