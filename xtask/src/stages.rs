@@ -63,6 +63,12 @@ pub const STAGES: &[Stage] = &[
         work: model,
     },
     Stage {
+        name: "sim",
+        about: "every simulated scenario on 100 seeds, every sabotage, both hosts, in release",
+        quick: false,
+        work: sim,
+    },
+    Stage {
         name: "broker",
         about: "tests on Apache Kafka, newest version",
         quick: false,
@@ -126,6 +132,14 @@ fn model(counts: &mut Counts) -> Result<(), Failure> {
     Run::cargo("test --release --locked -p parsley-core --test model_equivalence --test directed")
         .variable("PARSLEY_MODEL_SCRIPTS", MODEL_SCRIPTS)
         .show(counts)
+}
+
+fn sim(counts: &mut Counts) -> Result<(), Failure> {
+    let line = "test --release --locked --no-fail-fast -p parsley-sim -p parsley-oracle -p parsley-model";
+    let simulated = Run::cargo(line).show(counts);
+    // The embedded host, through the kit, with what it prints: how much was run.
+    let embedded = "test --release --locked -p parsley-embedded --test conformance -- --nocapture";
+    simulated.and(Run::cargo(embedded).show(counts))
 }
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {
