@@ -219,6 +219,21 @@ const CAUGHT: &[(Sabotage, &str, u64)] = &[
         100,
     ),
     (
+        Sabotage::Protocol(Broken::EvidenceDespiteHeld),
+        "evidence-under-crashes",
+        20,
+    ),
+    (
+        Sabotage::Protocol(Broken::EvidenceWithoutMark),
+        "evidence-older-than-custody",
+        100,
+    ),
+    (
+        Sabotage::Protocol(Broken::EvidenceWithoutMark),
+        "evidence-older-than-own-sends",
+        100,
+    ),
+    (
         Sabotage::Host(HostFault::AsksBeforeMark),
         "evidence-older-than-its-record",
         100,

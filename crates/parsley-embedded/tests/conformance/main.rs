@@ -27,6 +27,7 @@ const PASSED_OVER: &[(&str, &str)] = &[
     ("tick-self-loop", TICKS),
     ("tick-under-crashes", TICKS),
     ("tick-across-a-dropped-sink", TICKS),
+    ("tick-echo-of-a-dropped-sink", TICKS),
     // Its other half, `late-joiner-evidence`, runs: it has to come to rest, whatever stamps name.
     ("late-joiner-wedge", OFFSETS),
     ("b15-positions-moved-back", TAMPERING),

@@ -51,6 +51,18 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[ALWAYS_HELD, ALWAYS_BY_SEQUENCE, ALWAYS_ASKED],
     },
     Scenario {
+        name: "evidence-older-than-custody",
+        about: "a watermark turns no claim in custody into an offset that was taken in after the mark",
+        plan: evidence_older_than_custody,
+        floors: &[ALWAYS_HELD, ALWAYS_BY_SEQUENCE, ALWAYS_ASKED],
+    },
+    Scenario {
+        name: "evidence-older-than-own-sends",
+        about: "a watermark says nothing about the stage's own sends since the mark",
+        plan: evidence_older_than_own_sends,
+        floors: &[ALWAYS_HELD, ALWAYS_BY_SEQUENCE, ALWAYS_ASKED],
+    },
+    Scenario {
         name: "evidence-under-crashes",
         about: "watermarks are asked for and answered while tasks crash and records come",
         plan: evidence_under_crashes,
@@ -231,6 +243,100 @@ fn evidence_before_the_marker(chance: &mut Chance) -> Plan {
         ],
         Rules::default(),
     )
+}
+
+/// `relay` asks about `first` when it knows of one send there, of the same stage as the next one or of another, and is answered when it
+/// knows of the next one too. What it sends then has to name that one.
+fn evidence_older_than_custody(chance: &mut Chance) -> Plan {
+    let earlier = if chance.percent(50) {
+        ("source", "fork", "in")
+    } else {
+        ("other source", "other", "more")
+    };
+    let forks = |name, on| {
+        StagePlan::new(
+            name,
+            Declaration::default().on(on, &[Emit::to("first"), Emit::to("second")]),
+        )
+    };
+    Plan {
+        topics: topics(&["in", "more", "first", "second", "prompt", "out"]),
+        stages: vec![
+            forks("fork", "in"),
+            forks("other", "more"),
+            StagePlan::new(
+                "relay",
+                Declaration::default()
+                    .on("second", &[])
+                    .on("prompt", &[Emit::to("out")]),
+            ),
+            StagePlan::new("see", Declaration::reads(&["first", "out"])),
+        ],
+        edges: vec![
+            EdgePlan::sequential("source", &["in"], 2),
+            EdgePlan::sequential("other source", &["more"], 2),
+            EdgePlan::sequential("prompter", &["prompt"], 1),
+        ],
+        script: vec![
+            Phase::Send(earlier.0, 1),
+            Phase::ReadOnly(earlier.1, earlier.2),
+            Phase::ReadOnly("relay", "second"),
+            Phase::ReadOnly("see", "first"),
+            Phase::EvidenceMove("relay"),
+            Phase::EvidenceMove("relay"),
+            Phase::Send("source", 1),
+            Phase::ReadOnly("fork", "in"),
+            Phase::ReadOnly("relay", "second"),
+            Phase::EvidenceMove("relay"),
+            Phase::Send("prompter", 1),
+            Phase::ReadOnly("relay", "prompt"),
+            Phase::ReadOnly("see", "out"),
+            Phase::Random(40),
+        ],
+        rules: Rules {
+            acks: Acks::WithoutOffsets,
+            ..Rules::default()
+        },
+    }
+}
+
+/// `act` asks about `first` between two sends to it, and is answered after the second.
+fn evidence_older_than_own_sends(chance: &mut Chance) -> Plan {
+    let earlier = chance.between(1, 3) as u32;
+    Plan {
+        topics: topics(&["x", "y", "first", "second"]),
+        stages: vec![
+            StagePlan::new(
+                "act",
+                Declaration::default()
+                    .on("x", &[Emit::to("first")])
+                    .on("y", &[Emit::to("second")]),
+            ),
+            StagePlan::new("see", Declaration::reads(&["first", "second"])),
+        ],
+        edges: vec![
+            EdgePlan::sequential("of x", &["x"], 2),
+            EdgePlan::sequential("of y", &["y"], 2),
+        ],
+        script: vec![
+            Phase::Send("of x", earlier),
+            Phase::ReadOnly("act", "x"),
+            Phase::ReadOnly("see", "first"),
+            Phase::EvidenceMove("act"),
+            Phase::EvidenceMove("act"),
+            Phase::Send("of x", 1),
+            Phase::ReadOnly("act", "x"),
+            Phase::EvidenceMove("act"),
+            Phase::Send("of y", 1),
+            Phase::ReadOnly("act", "y"),
+            Phase::ReadOnly("see", "second"),
+            Phase::Random(40),
+        ],
+        rules: Rules {
+            acks: Acks::WithoutOffsets,
+            ..Rules::default()
+        },
+    }
 }
 
 fn evidence_under_crashes(chance: &mut Chance) -> Plan {

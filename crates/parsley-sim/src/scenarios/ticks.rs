@@ -1,9 +1,11 @@
 //! Ticking stages: what a stage sends to itself comes back through its gate with the stage's causal past. Bare nodes.
 
-use super::reached::{ALWAYS_HELD, CRASHED, CRASHED_HOLDING, CRASHED_MID_STEP, HELD};
+use super::reached::{
+    ALWAYS_BY_SEQUENCE, ALWAYS_HELD, CRASHED, CRASHED_HOLDING, CRASHED_MID_STEP, HELD,
+};
 use crate::chance::Chance;
 use crate::plan::{
-    Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, partitioned, topics,
+    Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, partitioned, topics,
 };
 use crate::scenario::{Floor, Scenario};
 
@@ -29,6 +31,17 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         plan: tick_across_a_dropped_sink,
         floors: &[
             ALWAYS_HELD,
+            // The script ticks and deploys.
+            Floor::on("a tick", 100, |counts| counts.ticks > 0),
+            Floor::on("a deployment", 100, |counts| counts.deployments > 0),
+        ],
+    },
+    Scenario {
+        name: "tick-echo-of-a-dropped-sink",
+        about: "a tick brings back a claim on sends to a sink that is dropped and retired, and nobody waits for those",
+        plan: tick_echo_of_a_dropped_sink,
+        floors: &[
+            ALWAYS_BY_SEQUENCE,
             // The script ticks and deploys.
             Floor::on("a tick", 100, |counts| counts.ticks > 0),
             Floor::on("a deployment", 100, |counts| counts.deployments > 0),
@@ -70,17 +83,50 @@ fn tick_under_crashes(chance: &mut Chance) -> Plan {
 
 fn tick_across_a_dropped_sink(chance: &mut Chance) -> Plan {
     let sends = chance.between(1, 3) as u32;
-    let mut script = vec![Phase::Send("of x", sends), Phase::Settle];
-    for _ in 0..chance.between(1, 2) {
-        script.push(Phase::Tick("clock"));
-    }
-    script.extend([
-        Phase::Deploy("clock", 1),
-        Phase::Settle,
+    let ticks = chance.between(1, 2) as usize;
+    let seen = [
         Phase::Start("see"),
         Phase::ReadOnly("see", "kept"),
         Phase::Random(40),
-    ]);
+    ];
+    dropping_a_sink(
+        sends,
+        ticks,
+        &seen,
+        Rules {
+            ticks: 4,
+            ..Rules::default()
+        },
+    )
+}
+
+fn tick_echo_of_a_dropped_sink(chance: &mut Chance) -> Plan {
+    let sends = chance.between(1, 3) as u32;
+    let ticks = chance.between(1, 2) as usize;
+    let seen = [
+        Phase::SweepAll("dropped"),
+        Phase::Start("see"),
+        Phase::Random(40),
+    ];
+    dropping_a_sink(
+        sends,
+        ticks,
+        &seen,
+        Rules {
+            acks: Acks::WithoutOffsets,
+            // A watermark would release what the claim must not hold.
+            evidence: false,
+            ..Rules::default()
+        },
+    )
+}
+
+/// Ticks that claim `dropped` are on their way when that is a sink no more; what they bring about goes to `kept`.
+fn dropping_a_sink(sends: u32, ticks: usize, seen: &[Phase], rules: Rules) -> Plan {
+    let mut script = vec![Phase::Send("of x", sends), Phase::Settle];
+    script.extend(vec![Phase::Tick("clock"); ticks]);
+    script.extend([Phase::Deploy("clock", 1), Phase::Settle]);
+    script.extend_from_slice(seen);
     Plan {
         topics: topics(&["x", "ticks", "dropped", "kept"]),
         stages: vec![
@@ -102,9 +148,6 @@ fn tick_across_a_dropped_sink(chance: &mut Chance) -> Plan {
         ],
         edges: vec![EdgePlan::sequential("of x", &["x"], 2)],
         script,
-        rules: Rules {
-            ticks: 4,
-            ..Rules::default()
-        },
+        rules,
     }
 }
