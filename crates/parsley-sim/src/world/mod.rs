@@ -129,7 +129,7 @@ struct TaskState {
     told_holds: BTreeMap<Channel, (Offset, String)>,
 }
 
-/// A world. See the [module](self).
+/// A world: a plan on a host, what can happen to them next, and the oracle that judges it.
 pub struct World<H> {
     plan: Arc<Plan>,
     setting: Setting,
