@@ -40,6 +40,34 @@ fn a_run_from_its_list_of_actions_is_the_run() {
     }
 }
 
+/// No part of a run that is right is wrong, where the script takes nothing away: what is drawn does not depend on what was left out. Retention once did,
+/// and removed what a task had not read yet.
+#[test]
+fn parts_of_a_run_that_is_right_are_right() {
+    for name in [
+        "wide-soak",
+        "shared-input-race",
+        "crash-recovery-chain",
+        "b27-transactions-that-abort",
+    ] {
+        for seed in 0..8 {
+            let request = request(name, seed);
+            let count = request.run(Sabotage::None).actions.len();
+            for every in 2..12 {
+                let keeps = |index: &usize| !(index * 7 + seed as usize).is_multiple_of(every);
+                let kept = (0..count).filter(keeps).map(plain);
+                let part = Part {
+                    keep: Some(Keep::new(kept).unwrap()),
+                    idle: Vec::new(),
+                };
+                let outcome = request.run_part(Sabotage::None, &part).unwrap();
+                let violation = outcome.violation;
+                assert_eq!(violation, None, "{name} {seed} {:?}", part.keep);
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_left_of_nothing_wrong() {
     assert!(shrink(&request("shared-input-race", 0), Sabotage::None).is_none());

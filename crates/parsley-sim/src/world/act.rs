@@ -60,7 +60,7 @@ impl<H: ConformanceHost> World<H> {
             Action::End(edge, commit) => {
                 self.edge_end(*edge, *commit);
             }
-            Action::Sweep(channel, before) => self.sweep(*channel, *before),
+            Action::Sweep(channel, before) => self.sweep_unneeded(*channel, *before),
             Action::Script(phase) => self.play(phase)?,
         }
         self.observe()
@@ -321,6 +321,16 @@ impl<H: ConformanceHost> World<H> {
         let outcome = self.host.check(TaskNo(task), self.now);
         self.conclude(task, outcome)?;
         self.drain_task(task)
+    }
+
+    /// Removes what no task needs any more, below that offset at most: a run with other parts left out may be behind the one in which it was
+    /// chosen.
+    fn sweep_unneeded(&mut self, number: usize, before: Offset) {
+        if number < self.channels.len()
+            && let Some(bound) = self.sweep_bound(number)
+        {
+            self.sweep(number, before.min(bound));
+        }
     }
 
     pub(super) fn sweep(&mut self, number: usize, before: Offset) {

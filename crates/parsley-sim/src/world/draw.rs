@@ -141,7 +141,7 @@ impl<H: ConformanceHost> World<H> {
     }
 
     /// How far retention may go without taking what some task still needs.
-    fn sweep_bound(&self, number: usize) -> Option<i64> {
+    pub(super) fn sweep_bound(&self, number: usize) -> Option<i64> {
         let channel = &self.channels[number];
         let ends = self.host.ends(channel.channel)?;
         let mut bound = ends.last_stable;
