@@ -193,6 +193,11 @@ const CAUGHT: &[(Sabotage, &str, u64)] = &[
         100,
     ),
     (
+        Sabotage::Protocol(Broken::ForgetPastAtRestore),
+        "the-delivered-survive-a-restart",
+        100,
+    ),
+    (
         Sabotage::Protocol(Broken::ForgetDeliveredMarksAtRestore),
         "delivered-marks-across-a-restart",
         100,

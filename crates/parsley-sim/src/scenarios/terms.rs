@@ -67,8 +67,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "the-past-survives-a-restart",
-        about: "a stage that restarts still claims what it delivered, was told and carried before",
+        about: "a stage that restarts still claims what it was told of before",
         plan: past_survives,
+        floors: &[ALWAYS_HELD],
+    },
+    Scenario {
+        name: "the-delivered-survive-a-restart",
+        about: "a stage that restarts still claims what it delivered before",
+        plan: delivered_survive,
         floors: &[ALWAYS_HELD],
     },
     Scenario {
@@ -356,6 +362,39 @@ fn past_survives(chance: &mut Chance) -> Plan {
             Phase::Start("see"),
             Phase::ReadOnly("see", "effect"),
             Phase::Random(30),
+        ],
+        rules: Rules::default(),
+    }
+}
+
+/// One cause: a second one of the same client would name the first, and the stage would be told of that.
+fn delivered_survive(chance: &mut Chance) -> Plan {
+    let rest = chance.between(15, 35) as u32;
+    Plan {
+        topics: topics(&["cause", "prompt", "effect"]),
+        stages: vec![
+            StagePlan::new(
+                "act",
+                Declaration::default()
+                    .on("cause", &[])
+                    .on("prompt", &[Emit::to("effect")]),
+            ),
+            StagePlan::new("see", Declaration::reads(&["cause", "effect"])).late(),
+        ],
+        edges: vec![
+            EdgePlan::sequential("source", &["cause"], 2),
+            EdgePlan::sequential("prompter", &["prompt"], 2),
+        ],
+        script: vec![
+            Phase::Send("source", 1),
+            Phase::Settle,
+            Phase::Crash("act"),
+            Phase::Start("act"),
+            Phase::Send("prompter", 1),
+            Phase::ReadOnly("act", "prompt"),
+            Phase::Start("see"),
+            Phase::ReadOnly("see", "effect"),
+            Phase::Random(rest),
         ],
         rules: Rules::default(),
     }
