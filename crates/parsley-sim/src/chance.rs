@@ -63,5 +63,5 @@ mod tests {
     }
 
     /// Written down once; another value means that every seed means another run.
-    const PINNED: [u64; 6] = [0; 6];
+    const PINNED: [u64; 6] = [157, 167, 704, 726, 601, 359];
 }

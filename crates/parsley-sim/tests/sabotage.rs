@@ -13,17 +13,29 @@ use parsley_sim::{HostFault, Sabotage, scenarios};
 const CAUGHT: &[(&str, &str, u64)] = &[
     ("h1-feeds-out-of-order", "transitive-hop", 100),
     ("h2-withholds-advances", "trailing-markers", 100),
-    ("h3-keeps-state-after-abort", "g16-positions-moved-ahead", 100),
+    (
+        "h3-keeps-state-after-abort",
+        "g16-positions-moved-ahead",
+        100,
+    ),
     ("h3-keeps-sends-after-abort", "b03-aborted-steps", 42),
     ("h4-stamps-before-partitioning", "wide-soak", 100),
     ("h5-restarts-without-ends", "trailing-markers", 100),
     ("h5-restarts-before-decision", "p9-restart-amid-markers", 37),
-    ("h6-jumps-over-log-start", "scope-growth-above-retention", 100),
+    (
+        "h6-jumps-over-log-start",
+        "scope-growth-above-retention",
+        100,
+    ),
     ("h7-sends-without-rounds", "p15-ten-rounds", 27),
     ("drops-offset-three", "edge-cross-topic", 100),
     ("counts-prefetched-as-settled", "transitive-hop", 100),
     ("commits-fetch-position", "crash-while-holding", 100),
-    ("reads-stable-ends", "own-sends-above-an-open-transaction", 100),
+    (
+        "reads-stable-ends",
+        "own-sends-above-an-open-transaction",
+        100,
+    ),
     ("asks-before-mark", "evidence-older-than-its-record", 100),
     ("pauses-checks", "scope-growth-above-retention", 100),
     ("trusts-names", "b12-input-recreated-while-stopped", 100),
@@ -35,13 +47,29 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("ignore-sequence-claims", "own-sends-by-sequence", 100),
     ("fed-for-settled", "crash-while-holding", 100),
     ("off-by-one-settled", "crash-while-holding", 100),
-    ("undefined-settled-as-everything", "crash-while-holding", 100),
+    (
+        "undefined-settled-as-everything",
+        "crash-while-holding",
+        100,
+    ),
     ("received-for-delivered", "scope-growth-by-sequence", 100),
-    ("claims-on-own-channel-block", "claims-on-the-own-channel", 100),
+    (
+        "claims-on-own-channel-block",
+        "claims-on-the-own-channel",
+        100,
+    ),
     ("unreceived-channels-block", "transitive-hop", 100),
-    ("deleted-channels-block", "p8-sequence-claim-on-a-deleted-input", 100),
+    (
+        "deleted-channels-block",
+        "p8-sequence-claim-on-a-deleted-input",
+        100,
+    ),
     ("break-fifo", "evidence-over-a-held-record", 100),
-    ("redeliver-what-was-fed-again", "b15-positions-moved-back", 100),
+    (
+        "redeliver-what-was-fed-again",
+        "b15-positions-moved-back",
+        100,
+    ),
     ("corrupt-clock-as-empty", "g1-corrupt-clock", 100),
     ("no-fold-at-delivery", "stamp-advertised-term", 100),
     ("fold-received-channels-only", "stamp-advertised-term", 100),
@@ -52,23 +80,47 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("forget-acknowledgements", "crash-mid-step", 100),
     ("claim-the-unacknowledged", "p1-concurrent-sends", 20),
     ("reuse-a-sequence", "own-sends-by-sequence", 100),
-    ("settled-for-fed-in-evidence", "evidence-covers-a-later-record", 100),
-    ("evidence-without-mark", "evidence-older-than-its-record", 100),
+    (
+        "settled-for-fed-in-evidence",
+        "evidence-covers-a-later-record",
+        100,
+    ),
+    (
+        "evidence-without-mark",
+        "evidence-older-than-its-record",
+        100,
+    ),
     ("evidence-despite-held", "evidence-over-a-held-record", 100),
     ("evidence-one-early", "evidence-before-the-marker", 37),
     ("keep-state-after-abort", "b03-aborted-steps", 61),
     ("forget-held-at-restore", "crash-while-holding", 100),
     ("forget-held-clocks-at-restore", "crash-while-holding", 100),
-    ("forget-send-sequences-at-restore", "tick-across-a-dropped-sink", 100),
+    (
+        "forget-send-sequences-at-restore",
+        "tick-across-a-dropped-sink",
+        100,
+    ),
     ("forget-past-at-restore", "the-past-survives-a-restart", 100),
-    ("forget-delivered-marks-at-restore", "scope-growth-by-sequence", 100),
+    (
+        "forget-delivered-marks-at-restore",
+        "scope-growth-by-sequence",
+        100,
+    ),
     ("join-without-seed", "scope-growth-by-offset", 100),
     ("join-without-end", "scope-growth-by-sequence", 100),
     ("forget-removed-input", "stamp-carried-term", 100),
     ("forget-removed-sink", "dropped-sink-across-a-restart", 100),
-    ("discard-held-of-removed-input", "g8-removed-input-holds", 100),
+    (
+        "discard-held-of-removed-input",
+        "g8-removed-input-holds",
+        100,
+    ),
     ("truncate-above-bound", "truncation-at-the-bound", 100),
-    ("ignore-lost-positions", "p5-first-start-then-retention", 100),
+    (
+        "ignore-lost-positions",
+        "p5-first-start-then-retention",
+        100,
+    ),
     ("ignore-deleted-held", "p11-deleted-while-held", 100),
 ];
 
@@ -100,7 +152,9 @@ fn v8_v9_every_sabotage_is_caught() {
         let caught = suite.run(sabotage(name), &|_| ())[0].violating;
         println!("{name}: caught on {caught} of 100 seeds of {scenario}");
         if caught < at_least {
-            missed.push(format!("{name}: {caught} of {scenario}, {at_least} are due"));
+            missed.push(format!(
+                "{name}: {caught} of {scenario}, {at_least} are due"
+            ));
         }
     }
     assert!(missed.is_empty(), "{missed:#?}");
