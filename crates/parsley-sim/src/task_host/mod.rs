@@ -136,7 +136,11 @@ impl TaskHost {
         let Some(mut run) = slot.run.take() else {
             return;
         };
-        if keeps_state && let Ok(step) = run.engine.finish(&[]) {
+        // Between two steps there is nothing to keep.
+        if keeps_state
+            && let Ok(step) = run.engine.finish(&[])
+            && !step.positions.is_empty()
+        {
             slot.positions = step.positions.into_iter().collect();
             slot.ordering.apply(step.ordering);
             slot.fold.apply(step.fold);
