@@ -290,6 +290,16 @@ pub enum Phase {
     ResumeMarkers(TopicName),
 }
 
+impl Rules {
+    /// The stage has to be refused with that code; everything else is as usual.
+    pub fn until_refused(stage: &'static str, code: &'static str) -> Self {
+        Self {
+            end: End::Refused { stage, code },
+            ..Self::default()
+        }
+    }
+}
+
 impl StagePlan {
     /// A stateless stage of that name with one declaration, which starts at once.
     pub fn new(name: &'static str, declaration: Declaration) -> Self {

@@ -54,11 +54,6 @@ struct OutOfReach {
 
 const OUT_OF_REACH: &[OutOfReach] = &[
     OutOfReach {
-        what: "a stamp claims by sequence",
-        scenarios: None,
-        why: OFFSETS,
-    },
-    OutOfReach {
         what: "a stamp claimed by sequence",
         scenarios: None,
         why: OFFSETS,

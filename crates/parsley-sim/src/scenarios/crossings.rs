@@ -1,5 +1,6 @@
 //! Sends of several partitions against one another: rounds, restarts between two sends, numbers that were given back.
 
+use super::reached::{ALWAYS_BY_SEQUENCE, ALWAYS_HELD, CRASHED_MID_STEP, HELD};
 use crate::chance::Chance;
 use crate::plan::{
     Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, partitioned, topics,
@@ -8,8 +9,6 @@ use crate::scenario::{Floor, Scenario};
 
 /// On every seed: the script leaves nothing to chance.
 const ALWAYS: u32 = 100;
-
-const HELD: Floor = Floor::on("a record was held", ALWAYS, |counts| counts.holds > 0);
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -21,7 +20,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
             Floor::on("a send of a later round", ALWAYS, |counts| {
                 counts.later_rounds > 0
             }),
-            Floor::new("a record was held", |counts| counts.holds > 0),
+            HELD,
         ],
     },
     Scenario {
@@ -56,14 +55,14 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "b05-two-sends-of-one-step",
         about: "one step sends to two topics, and a consumer of both reads the later send first (B05)",
         plan: two_sends_of_one_step,
-        floors: &[HELD],
+        floors: &[ALWAYS_HELD],
     },
     Scenario {
         name: "b05-restart-between-two-sends",
         about: "a task restarts between its sends to two topics, and a consumer of both reads the later send first (B05)",
         plan: restart_between_two_sends,
         floors: &[
-            HELD,
+            ALWAYS_HELD,
             Floor::on("a crash", ALWAYS, |counts| counts.crashes > 0),
         ],
     },
@@ -72,7 +71,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "what a task sends depends on an input that it has dropped since (B05)",
         plan: dropped_input_between,
         floors: &[
-            HELD,
+            ALWAYS_HELD,
             Floor::on("a deployment", ALWAYS, |counts| counts.deployments > 0),
         ],
     },
@@ -80,31 +79,19 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "b05-relay-that-does-not-read-the-cause",
         about: "an effect comes through a relay that does not read its cause (B05)",
         plan: blind_relay,
-        floors: &[HELD],
+        floors: &[ALWAYS_HELD],
     },
     Scenario {
         name: "b06-aborted-numbers-leave-no-gap",
         about: "steps abort with sequences given out, and nobody waits for a number that was given back (B06)",
         plan: aborted_numbers,
-        floors: &[
-            Floor::new("a crash within a step", |counts| {
-                counts.crashes_mid_step > 0
-            }),
-            Floor::new("a stamp claims by sequence", |counts| {
-                counts.stamps_by_sequence > 0
-            }),
-        ],
+        floors: &[CRASHED_MID_STEP, ALWAYS_BY_SEQUENCE],
     },
     Scenario {
         name: "b06-two-senders-on-one-partition",
         about: "two tasks number their sends to the same partitions independently (B06)",
         plan: two_senders,
-        floors: &[
-            Floor::on("a stamp claims by sequence", ALWAYS, |counts| {
-                counts.stamps_by_sequence > 0
-            }),
-            Floor::new("a record was held", |counts| counts.holds > 0),
-        ],
+        floors: &[ALWAYS_BY_SEQUENCE, HELD],
     },
 ];
 

@@ -1,19 +1,9 @@
 //! Topics that are deleted and created again under their names: another topic each time.
 
+use super::reached::{ALWAYS_BY_SEQUENCE, ALWAYS_HOLDING, ALWAYS_RECREATED, ALWAYS_REFUSED};
 use crate::chance::Chance;
-use crate::plan::{Acks, Declaration, EdgePlan, Emit, End, Phase, Plan, Rules, StagePlan, topics};
-use crate::scenario::{Floor, Scenario};
-
-/// On every seed: the script leaves nothing to chance.
-const ALWAYS: u32 = 100;
-
-const REFUSED: Floor = Floor::on("a refusal", ALWAYS, |counts| counts.refusals > 0);
-const RECREATED: Floor = Floor::on("a topic was created again", ALWAYS, |counts| {
-    counts.recreations > 0
-});
-const HOLDING: Floor = Floor::on("a step ended with a record held", ALWAYS, |counts| {
-    counts.steps_holding > 0
-});
+use crate::plan::{Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, topics};
+use crate::scenario::Scenario;
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -21,57 +11,45 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "b12-input-recreated-while-running",
         about: "an input becomes another topic while its task runs (B12)",
         plan: input_recreated_while_running,
-        floors: &[REFUSED, RECREATED],
+        floors: &[ALWAYS_REFUSED, ALWAYS_RECREATED],
     },
     Scenario {
         name: "b12-input-recreated-while-stopped",
         about: "an input becomes another topic, longer or shorter, while its task is stopped (B12)",
         plan: input_recreated_while_stopped,
-        floors: &[RECREATED],
+        floors: &[ALWAYS_RECREATED],
     },
     Scenario {
         name: "b12-input-recreated-while-held",
         about: "an input becomes another topic while a record of the old one is held (B12)",
         plan: |chance| input_recreated_while_held(chance, true),
-        floors: &[REFUSED, RECREATED, HOLDING],
+        floors: &[ALWAYS_REFUSED, ALWAYS_RECREATED, ALWAYS_HOLDING],
     },
     Scenario {
         name: "b12-input-recreated-while-held-and-stopped",
         about: "an input becomes another topic while its task is stopped and holds a record of the old one (B12)",
         plan: |chance| input_recreated_while_held(chance, false),
-        floors: &[REFUSED, RECREATED, HOLDING],
+        floors: &[ALWAYS_REFUSED, ALWAYS_RECREATED, ALWAYS_HOLDING],
     },
     Scenario {
         name: "b12-sink-recreated-while-running",
         about: "a sink becomes another topic while its task runs (B12)",
         plan: sink_recreated_while_running,
-        floors: &[REFUSED, RECREATED],
+        floors: &[ALWAYS_REFUSED, ALWAYS_RECREATED],
     },
     Scenario {
         name: "b12-loop-recreated-while-stopped",
         about: "a topic that is both a sink and an input becomes another one while its task is stopped (B12)",
         plan: loop_recreated_while_stopped,
-        floors: &[RECREATED],
+        floors: &[ALWAYS_RECREATED],
     },
     Scenario {
         name: "b06-recreated-target",
         about: "a sink becomes another topic, and claims on the old one neither hold nor free what comes (B06)",
         plan: recreated_target,
-        floors: &[
-            RECREATED,
-            Floor::on("a stamp claimed by sequence", ALWAYS, |counts| {
-                counts.stamps_by_sequence > 0
-            }),
-        ],
+        floors: &[ALWAYS_RECREATED, ALWAYS_BY_SEQUENCE],
     },
 ];
-
-fn refused(stage: &'static str, code: &'static str) -> Rules {
-    Rules {
-        end: End::Refused { stage, code },
-        ..Rules::default()
-    }
-}
 
 fn input_recreated_while_running(chance: &mut Chance) -> Plan {
     Plan {
@@ -87,7 +65,7 @@ fn input_recreated_while_running(chance: &mut Chance) -> Plan {
             Phase::Check("n"),
             Phase::Random(10),
         ],
-        rules: refused("n", "vc-identity-changed"),
+        rules: Rules::until_refused("n", "vc-identity-changed"),
     }
 }
 
@@ -140,9 +118,9 @@ fn input_recreated_while_held(chance: &mut Chance, running: bool) -> Plan {
         script,
         // To a start the old topic is an input that is no longer declared (G8), to a check one that is gone (G9).
         rules: if running {
-            refused("n", "vc-deleted-input-held")
+            Rules::until_refused("n", "vc-deleted-input-held")
         } else {
-            refused("n", "vc-removed-input-held")
+            Rules::until_refused("n", "vc-removed-input-held")
         },
     }
 }
@@ -163,7 +141,7 @@ fn sink_recreated_while_running(chance: &mut Chance) -> Plan {
             Phase::Check("n"),
             Phase::Send("e", 1),
         ],
-        rules: refused("n", "vc-identity-changed"),
+        rules: Rules::until_refused("n", "vc-identity-changed"),
     }
 }
 

@@ -68,3 +68,36 @@ pub(super) fn pauses(chance: &mut Chance, stage: &'static str, times: u32) -> Ve
     }
     script
 }
+
+/// A guard stopped a task, as the plan expects.
+pub(super) const ALWAYS_REFUSED: Floor = Floor::on("a refusal", 100, |counts| counts.refusals > 0);
+
+/// Retention took something.
+pub(super) const ALWAYS_SWEPT: Floor = Floor::on("retention moved a log start", 100, |counts| {
+    counts.sweeps > 0
+});
+
+/// A topic went away.
+pub(super) const ALWAYS_DELETED: Floor =
+    Floor::on("a topic was deleted", 100, |counts| counts.deletions > 0);
+
+/// Another topic came under the name of one that went away.
+pub(super) const ALWAYS_RECREATED: Floor = Floor::on("a topic was created again", 100, |counts| {
+    counts.recreations > 0
+});
+
+/// A channel joined that the delivered past names.
+pub(super) const ALWAYS_SEEDED: Floor = Floor::on(
+    "a channel joined behind what was delivered",
+    100,
+    |counts| counts.joins_seeded > 0,
+);
+
+/// A question about watermarks was answered.
+pub(super) const ALWAYS_ANSWERED: Floor = Floor::on("watermarks were handed in", 100, |counts| {
+    counts.evidence > 0
+});
+
+/// A topic's claims went from a task's stamps.
+pub(super) const ALWAYS_TRUNCATED: Floor =
+    Floor::on("claims were dropped", 100, |counts| counts.truncated > 0);

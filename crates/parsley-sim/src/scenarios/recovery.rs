@@ -1,22 +1,16 @@
 //! Aborted steps, restarts, positions and state that do not fit together, bytes that nobody can read.
 
+use super::reached::{
+    ALWAYS_REFUSED, CRASHED, CRASHED_HOLDING, CRASHED_MID_STEP, HELD, LATER_ROUNDS, RESTORED_HOLDS,
+};
 use crate::chance::Chance;
 use crate::plan::{
-    Declaration, Durable, EdgePlan, Emit, End, Phase, Plan, Rules, StagePlan, partitioned, topics,
+    Declaration, Durable, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, partitioned, topics,
 };
 use crate::scenario::{Floor, Scenario};
 
 /// On every seed: the script leaves nothing to chance.
 const ALWAYS: u32 = 100;
-
-const REFUSED: Floor = Floor::on("a refusal", ALWAYS, |counts| counts.refusals > 0);
-const CRASHED: Floor = Floor::new("a crash", |counts| counts.crashes > 0);
-const CRASHED_MID_STEP: Floor = Floor::new("a crash within a step", |counts| {
-    counts.crashes_mid_step > 0
-});
-const CRASHED_HOLDING: Floor = Floor::new("a crash of a task that holds", |counts| {
-    counts.crashes_holding > 0
-});
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -27,20 +21,15 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[
             CRASHED_MID_STEP,
             CRASHED_HOLDING,
-            Floor::new("held records restored", |counts| {
-                counts.restores_with_holds > 0
-            }),
-            Floor::new("a send of a later round", |counts| counts.later_rounds > 0),
+            RESTORED_HOLDS,
+            LATER_ROUNDS,
         ],
     },
     Scenario {
         name: "b04-fetched-is-not-handed-over",
         about: "a long log is read in bits, with crashes in between, and another topic claims records of it (B04)",
         plan: fetched_is_not_handed_over,
-        floors: &[
-            CRASHED,
-            Floor::new("a record was held", |counts| counts.holds > 0),
-        ],
+        floors: &[CRASHED, HELD],
     },
     Scenario {
         name: "b15-positions-moved-back",
@@ -65,13 +54,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "g16-positions-moved-ahead",
         about: "someone moves a group's positions ahead of its state (B15)",
         plan: positions_moved_ahead,
-        floors: &[REFUSED],
+        floors: &[ALWAYS_REFUSED],
     },
     Scenario {
         name: "g11-state-lost",
         about: "the state is gone, the group's positions are not (B22)",
         plan: state_lost,
-        floors: &[REFUSED],
+        floors: &[ALWAYS_REFUSED],
     },
     Scenario {
         name: "b19-cascade",
@@ -87,7 +76,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "g1-corrupt-clock",
         about: "a record arrives whose clock nobody can read (B21)",
         plan: corrupt_clock,
-        floors: &[REFUSED],
+        floors: &[ALWAYS_REFUSED],
     },
     Scenario {
         name: "b27-hold-over-two-restarts",
@@ -112,13 +101,6 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         ],
     },
 ];
-
-fn refused(stage: &'static str, code: &'static str) -> Rules {
-    Rules {
-        end: End::Refused { stage, code },
-        ..Rules::default()
-    }
-}
 
 fn aborted_steps(chance: &mut Chance) -> Plan {
     Plan {
@@ -210,12 +192,16 @@ fn positions_moved_ahead(chance: &mut Chance) -> Plan {
         Phase::Rewind("n", -(chance.between(1, 3) as i64)),
         Phase::Start("n"),
     ];
-    with_a_hold(chance, then, refused("n", "vc-positions-ahead"))
+    with_a_hold(
+        chance,
+        then,
+        Rules::until_refused("n", "vc-positions-ahead"),
+    )
 }
 
 fn state_lost(chance: &mut Chance) -> Plan {
     let then = vec![Phase::Forget("n", Durable::State), Phase::Start("n")];
-    with_a_hold(chance, then, refused("n", "vc-state-lost"))
+    with_a_hold(chance, then, Rules::until_refused("n", "vc-state-lost"))
 }
 
 /// d waits for b and c, and both for a. The channels are read in the wrong order.
@@ -276,7 +262,7 @@ fn corrupt_clock(chance: &mut Chance) -> Plan {
             Phase::SendCorrupt("e", "x"),
             Phase::Random(15),
         ],
-        rules: refused("n", "vc-corrupt-clock"),
+        rules: Rules::until_refused("n", "vc-corrupt-clock"),
     }
 }
 

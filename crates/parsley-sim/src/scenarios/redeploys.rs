@@ -1,19 +1,11 @@
 //! Declarations that change, and what a node has delivered before: records are skipped at most, never delivered again.
 
+use super::reached::{
+    ALWAYS_BY_SEQUENCE, ALWAYS_HELD, ALWAYS_REFUSED, ALWAYS_SEEDED, ALWAYS_SWEPT,
+};
 use crate::chance::Chance;
-use crate::plan::{Acks, Declaration, EdgePlan, Emit, End, Phase, Plan, Rules, StagePlan, topics};
-use crate::scenario::{Floor, Scenario};
-
-/// On every seed: the script leaves nothing to chance.
-const ALWAYS: u32 = 100;
-
-const SEEDED: Floor = Floor::on(
-    "a channel joined behind what was delivered",
-    ALWAYS,
-    |counts| counts.joins_seeded > 0,
-);
-
-const REFUSED: Floor = Floor::on("a refusal", ALWAYS, |counts| counts.refusals > 0);
+use crate::plan::{Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, topics};
+use crate::scenario::Scenario;
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -21,71 +13,51 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "p2-joined-behind-a-sequence-claim",
         about: "a channel joins of which the delivered past names a record by sequence alone (P2)",
         plan: joined_behind_a_sequence,
-        floors: &[
-            SEEDED,
-            Floor::on("a stamp claims by sequence", ALWAYS, |counts| {
-                counts.stamps_by_sequence > 0
-            }),
-        ],
+        floors: &[ALWAYS_SEEDED, ALWAYS_BY_SEQUENCE],
     },
     Scenario {
         name: "p3-removed-while-waited-for",
         about: "a channel is removed while a record waits for it, and comes back when that record was delivered (P3)",
         plan: removed_while_waited_for,
-        floors: &[
-            SEEDED,
-            Floor::on("a record was held", ALWAYS, |counts| counts.holds > 0),
-        ],
+        floors: &[ALWAYS_SEEDED, ALWAYS_HELD],
     },
     Scenario {
         name: "p4-sink-comes-back-as-an-input",
         about: "a sink is dropped by one redeploy and is an input in the next (P4)",
         plan: sink_comes_back,
-        floors: &[SEEDED],
+        floors: &[ALWAYS_SEEDED],
     },
     Scenario {
         name: "p6-removed-and-added-again",
         about: "a channel is removed with its marks and comes back, and a record names one of before by sequence (P6)",
         plan: removed_and_added_again,
-        floors: &[SEEDED],
+        floors: &[ALWAYS_SEEDED],
     },
     Scenario {
         name: "p12-joined-above-its-claims",
         about: "retention has passed what is carried of a channel that joins (P12)",
         plan: joined_above_its_claims,
-        floors: &[
-            SEEDED,
-            Floor::on("retention moved the log start", ALWAYS, |counts| {
-                counts.sweeps > 0
-            }),
-        ],
+        floors: &[ALWAYS_SEEDED, ALWAYS_SWEPT],
     },
     Scenario {
         name: "g8-removed-input-holds",
         about: "an input is removed of which records are held",
         plan: removed_input_holds,
-        floors: &[REFUSED],
+        floors: &[ALWAYS_REFUSED],
     },
     Scenario {
         name: "g6-sink-deleted-while-stopped",
         about: "a task starts when one of its sinks was deleted",
         plan: |chance| missing_sink(chance, false),
-        floors: &[REFUSED],
+        floors: &[ALWAYS_REFUSED],
     },
     Scenario {
         name: "g6-sink-deleted-while-running",
         about: "a sink is deleted while its task runs and sends to it",
         plan: |chance| missing_sink(chance, true),
-        floors: &[REFUSED],
+        floors: &[ALWAYS_REFUSED],
     },
 ];
-
-fn refused(stage: &'static str, code: &'static str) -> Rules {
-    Rules {
-        end: End::Refused { stage, code },
-        ..Rules::default()
-    }
-}
 
 fn joined_behind_a_sequence(chance: &mut Chance) -> Plan {
     Plan {
@@ -251,7 +223,7 @@ fn removed_input_holds(chance: &mut Chance) -> Plan {
             Phase::Deploy("n", 1),
             Phase::Random(10),
         ],
-        rules: refused("n", "vc-removed-input-held"),
+        rules: Rules::until_refused("n", "vc-removed-input-held"),
     }
 }
 
@@ -276,6 +248,6 @@ fn missing_sink(chance: &mut Chance, running: bool) -> Plan {
         )],
         edges: vec![EdgePlan::sequential("e", &["a"], 0)],
         script,
-        rules: refused("n", "vc-missing-sink"),
+        rules: Rules::until_refused("n", "vc-missing-sink"),
     }
 }

@@ -1,23 +1,17 @@
 //! Retention and deletion: what was lost is told, what is gone blocks nobody, and claims go only when nobody can miss them.
 
+use super::reached::{
+    ALWAYS_ANSWERED, ALWAYS_DELETED, ALWAYS_HELD, ALWAYS_HOLDING, ALWAYS_REFUSED, ALWAYS_SWEPT,
+    ALWAYS_TRUNCATED,
+};
 use crate::chance::Chance;
 use crate::plan::{
-    Acks, Declaration, EdgePlan, Emit, End, Phase, Plan, Rules, StagePlan, TopicName, topics,
+    Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, TopicName, topics,
 };
 use crate::scenario::{Floor, Scenario};
 
 /// On every seed: the script leaves nothing to chance.
 const ALWAYS: u32 = 100;
-
-const REFUSED: Floor = Floor::on("a refusal", ALWAYS, |counts| counts.refusals > 0);
-const HELD: Floor = Floor::on("a record was held", ALWAYS, |counts| counts.holds > 0);
-const HOLDING: Floor = Floor::on("a step ended with a record held", ALWAYS, |counts| {
-    counts.steps_holding > 0
-});
-const SWEPT: Floor = Floor::on("retention moved a log start", ALWAYS, |counts| {
-    counts.sweeps > 0
-});
-const DELETED: Floor = Floor::on("a topic was deleted", ALWAYS, |counts| counts.deletions > 0);
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -25,56 +19,43 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "p5-first-start-then-retention",
         about: "a task starts at 0, is fed nothing and crashes, and retention takes what it has not read (P5)",
         plan: first_start_then_retention,
-        floors: &[REFUSED, SWEPT],
+        floors: &[ALWAYS_REFUSED, ALWAYS_SWEPT],
     },
     Scenario {
         name: "p7-joiner-after-retention",
         about: "a joiner starts behind a record that retention took and that a later one names by sequence (P7)",
         plan: joiner_after_retention,
-        floors: &[
-            HELD,
-            SWEPT,
-            Floor::on("watermarks were handed in", ALWAYS, |counts| {
-                counts.evidence > 0
-            }),
-        ],
+        floors: &[ALWAYS_HELD, ALWAYS_SWEPT, ALWAYS_ANSWERED],
     },
     Scenario {
         name: "p8-sequence-claim-on-a-deleted-input",
         about: "a record names another by sequence on an input that was deleted (P8)",
         plan: sequence_claim_on_a_deleted_input,
-        floors: &[HELD, DELETED],
+        floors: &[ALWAYS_HELD, ALWAYS_DELETED],
     },
     Scenario {
         name: "p10-truncation-against-a-holder",
         about: "retention passes a held record, and a stage elsewhere drops its claims on that record (P10)",
         plan: truncation_against_a_holder,
-        floors: &[
-            REFUSED,
-            SWEPT,
-            Floor::on("claims were dropped", ALWAYS, |counts| counts.truncated > 0),
-        ],
+        floors: &[ALWAYS_REFUSED, ALWAYS_SWEPT, ALWAYS_TRUNCATED],
     },
     Scenario {
         name: "p11-deleted-while-held",
         about: "a topic is deleted while a record of it is held (P11)",
         plan: deleted_while_held,
-        floors: &[REFUSED, HOLDING, DELETED],
+        floors: &[ALWAYS_REFUSED, ALWAYS_HOLDING, ALWAYS_DELETED],
     },
     Scenario {
         name: "p14-deleted-while-running",
         about: "a topic is deleted of which a record was not read yet, and a record of another topic claims it (P14)",
         plan: deleted_while_running,
-        floors: &[HELD, DELETED],
+        floors: &[ALWAYS_HELD, ALWAYS_DELETED],
     },
     Scenario {
         name: "b14-a-deletion-narrows-stamps",
         about: "a channel dies with nothing held anywhere: stamps get narrower, and nobody is refused (B14)",
         plan: deletion_narrows_stamps,
-        floors: &[
-            DELETED,
-            Floor::on("claims were dropped", ALWAYS, |counts| counts.truncated > 0),
-        ],
+        floors: &[ALWAYS_DELETED, ALWAYS_TRUNCATED],
     },
     Scenario {
         name: "b27-truncation-at-the-position",
@@ -92,20 +73,13 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         about: "retention takes one record that a task has not read (B27)",
         plan: truncation_past_the_position,
         floors: &[
-            REFUSED,
+            ALWAYS_REFUSED,
             Floor::on("a sweep to one past a position", ALWAYS, |counts| {
                 counts.sweeps_past_a_position > 0
             }),
         ],
     },
 ];
-
-fn refused(stage: &'static str, code: &'static str) -> Rules {
-    Rules {
-        end: End::Refused { stage, code },
-        ..Rules::default()
-    }
-}
 
 fn first_start_then_retention(chance: &mut Chance) -> Plan {
     let mut script = vec![
@@ -124,7 +98,7 @@ fn first_start_then_retention(chance: &mut Chance) -> Plan {
             EdgePlan::sequential("f", &["y"], 0),
         ],
         script,
-        rules: refused("n", "vc-positions-lost"),
+        rules: Rules::until_refused("n", "vc-positions-lost"),
     }
 }
 
@@ -238,7 +212,7 @@ fn truncation_against_a_holder(chance: &mut Chance) -> Plan {
         script,
         rules: Rules {
             truncation: true,
-            ..refused("n", "vc-positions-lost")
+            ..Rules::until_refused("n", "vc-positions-lost")
         },
     }
 }
@@ -265,7 +239,7 @@ fn deleted_while_held(chance: &mut Chance) -> Plan {
         script,
         rules: Rules {
             truncation: true,
-            ..refused("n", "vc-deleted-input-held")
+            ..Rules::until_refused("n", "vc-deleted-input-held")
         },
     }
 }
@@ -376,6 +350,6 @@ fn truncation_past_the_position(chance: &mut Chance) -> Plan {
         stages: vec![StagePlan::new("n", Declaration::reads(&["x"]))],
         edges: vec![EdgePlan::sequential("e", &["x"], 0)],
         script,
-        rules: refused("n", "vc-positions-lost"),
+        rules: Rules::until_refused("n", "vc-positions-lost"),
     }
 }

@@ -1,19 +1,9 @@
 //! Watermark evidence: what it frees, and that it speaks only for what was known when it was asked for.
 
+use super::reached::{ALWAYS_ANSWERED, ALWAYS_BY_SEQUENCE, ALWAYS_HELD};
 use crate::chance::Chance;
 use crate::plan::{Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, topics};
-use crate::scenario::{Floor, Scenario};
-
-/// On every seed: the script leaves nothing to chance.
-const ALWAYS: u32 = 100;
-
-const HELD: Floor = Floor::on("a record was held", ALWAYS, |counts| counts.holds > 0);
-const ANSWERED: Floor = Floor::on("watermarks were handed in", ALWAYS, |counts| {
-    counts.evidence > 0
-});
-const BY_SEQUENCE: Floor = Floor::on("a stamp claimed by sequence", ALWAYS, |counts| {
-    counts.stamps_by_sequence > 0
-});
+use crate::scenario::Scenario;
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[
@@ -21,19 +11,19 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "p13-watermark-over-a-waiting-record",
         about: "a watermark covers a record that itself waits for the one that needs the watermark (P13)",
         plan: watermark_over_a_waiting_record,
-        floors: &[HELD, ANSWERED, BY_SEQUENCE],
+        floors: &[ALWAYS_HELD, ALWAYS_ANSWERED, ALWAYS_BY_SEQUENCE],
     },
     Scenario {
         name: "p16-watermarks-asked-for-late",
         about: "a record arrives between the mark and the question (P16)",
         plan: |chance| a_record_in_between(chance, 1),
-        floors: &[HELD, ANSWERED, BY_SEQUENCE],
+        floors: &[ALWAYS_HELD, ALWAYS_ANSWERED, ALWAYS_BY_SEQUENCE],
     },
     Scenario {
         name: "p16-watermarks-handed-in-late",
         about: "a record arrives between the question and its answer (P16)",
         plan: |chance| a_record_in_between(chance, 2),
-        floors: &[HELD, ANSWERED, BY_SEQUENCE],
+        floors: &[ALWAYS_HELD, ALWAYS_ANSWERED, ALWAYS_BY_SEQUENCE],
     },
 ];
 
