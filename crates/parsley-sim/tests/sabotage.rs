@@ -15,8 +15,8 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("h2-withholds-advances", "trailing-markers", 100),
     (
         "h3-keeps-state-after-abort",
-        "g16-positions-moved-ahead",
-        100,
+        "damped-feedback-under-crashes",
+        50,
     ),
     ("h3-keeps-sends-after-abort", "b03-aborted-steps", 42),
     ("h4-stamps-before-partitioning", "wide-soak", 100),
