@@ -190,7 +190,10 @@ impl<H: ConformanceHost> World<H> {
                 self.host
                     .make(made, self.now)
                     .map_err(|stop| self.violation(Rule::HostFailed, format!("{stop:?}")))?;
-                self.note(None, || format!("marker on {channel}"));
+                if let Some(number) = self.number_of(channel) {
+                    let name = self.channels[number].name.clone();
+                    self.note(None, || format!("marker on {name}"));
+                }
                 Ok(())
             }
             None => Ok(()),

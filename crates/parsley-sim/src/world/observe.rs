@@ -317,9 +317,11 @@ impl<H: ConformanceHost> World<H> {
             channel: found.channel.index(),
             offset,
         });
+        let explained = self.oracle.explain(found);
+        let rule = format!("{}: ", found.rule);
         Violation {
             rule: Rule::Oracle(found.rule),
-            text: self.oracle.explain(found).into(),
+            text: explained.strip_prefix(&rule).unwrap_or(&explained).into(),
             step: self.now,
             actor: Some(Actor::index(found.actor)),
             record,
