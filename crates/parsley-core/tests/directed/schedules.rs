@@ -1,4 +1,5 @@
-//! Schedules that broke earlier wordings of the protocol (`docs/faults.md`, part P), as a bare node meets them.
+//! Schedules that broke earlier wordings of the protocol (`docs/faults.md`, part P), as a bare node meets them, and rules of the protocol
+//! that are easily turned round, each with the schedule that tells.
 
 use parsley_core::{OpenFacts, Receipt, RefusalCode};
 
@@ -355,4 +356,134 @@ fn p16_a_channel_that_stands_still_gathers_no_more_watermarks_than_it_can_use() 
         rest,
         "asked again, the rest"
     );
+}
+
+/// S9: one redeploy drops the sink `s` and takes `s` as an input. What was sent there is carried on up to the end of `s`; it is no delivered
+/// past, so it must not seed `s`. Folded in first, it would skip the whole of a channel of which nothing was delivered.
+#[test]
+fn s9_a_sink_that_turns_into_an_input_is_skipped_as_far_as_was_delivered_and_not_as_was_sent() {
+    for (delivered, seed) in [(None, None), (Some(2), Some(2))] {
+        let mut world = World::new(config(&["x:0"], &[("s", 1), ("t", 1)]));
+        if let Some(offset) = delivered {
+            world.feed_claiming("x:0", 0, &claims(&[("s:0", offset)]));
+        }
+        world.send("s:0");
+        let ends = OpenFacts {
+            ends: channels(&[("s:0", 8)]),
+            ..OpenFacts::default()
+        };
+        let mut world = World::open(config(&["x:0", "s:0"], &[("t", 1)]), &ends, world.stop())
+            .expect("the sink is an input now");
+        let joined = world.opened.joined[0];
+        assert_eq!((joined.channel, joined.seed), (channel("s:0"), seed));
+        let first = seed.map_or(0, |seed| seed + 1);
+        let resume = seed.map(|_| (channel("s:0"), first));
+        assert_eq!(world.opened.resume, resume.into_iter().collect());
+        let stamp = stamp_clock(&world.send("t:0"));
+        assert_eq!(
+            stamp.offset(channel("s:0")),
+            Some(7),
+            "the sends are claimed all the same"
+        );
+        for offset in first..8 {
+            assert_eq!(world.feed(record("s:0", offset)), [format!("s:0@{offset}")]);
+        }
+    }
+}
+
+/// Scope changes: `y@0` named alice's first send on `x` by its sequence, and alice's second was delivered at `x@4`. The marks go with the
+/// input `x`, so what they vouch for must be said by offset before, in the clock of `y` that stays. Left as it was, the claim would be
+/// stamped by sequence for good, and `x` on its return would be skipped to its end.
+#[test]
+fn a_removed_input_vouches_for_what_the_other_inputs_claim_on_it() {
+    let mut world = World::new(config(&["x:0", "y:0"], &[("s", 1)]));
+    world.feed(with_sender(record("x:0", 4), "alice", 1));
+    let past = clock(&[], &[("x:0", "alice", 0), ("z:0", "alice", 0)]);
+    assert_eq!(world.feed_claiming("y:0", 0, &past), ["y:0@0"]);
+
+    let mut world = World::open(
+        config(&["y:0"], &[("s", 1)]),
+        &OpenFacts::default(),
+        world.stop(),
+    )
+    .expect("x is dropped");
+    let vouched = clock(&[("x:0", 4), ("y:0", 0)], &[("z:0", "alice", 0)]);
+    assert_eq!(
+        stamp_clock(&world.send("s:0")),
+        vouched,
+        "only what alice sent to x was seen"
+    );
+
+    let facts = OpenFacts {
+        ends: channels(&[("x:0", 9)]),
+        ..OpenFacts::default()
+    };
+    let mut world =
+        World::open(config(&["x:0", "y:0"], &[("s", 1)]), &facts, world.stop()).expect("x is back");
+    assert_eq!(world.opened.resume, channels(&[("x:0", 5)]));
+    assert_eq!(world.feed(record("x:0", 5)), ["x:0@5"]);
+}
+
+/// Scope changes: `y` went first and left its claim on `x` in the carried clock, where the marks of `x` have to vouch for it when `x` goes
+/// in turn. `x@4` itself names a send of carol's above her mark; nobody can vouch for that one, so it stays.
+#[test]
+fn a_removed_input_vouches_for_what_is_carried_of_inputs_removed_before_it() {
+    let mut world = World::new(config(&["w:0", "x:0", "y:0"], &[("s", 1)]));
+    world.feed(with_sender(record("x:0", 3), "carol", 0));
+    let fourth = with_clock(record("x:0", 4), &clock(&[], &[("x:0", "carol", 5)]));
+    assert_eq!(world.feed(with_sender(fourth, "alice", 1)), ["x:0@4"]);
+    let past = clock(&[], &[("x:0", "alice", 0)]);
+    assert_eq!(world.feed_claiming("y:0", 0, &past), ["y:0@0"]);
+
+    for inputs in [&["w:0", "x:0"][..], &["w:0"]] {
+        world = World::open(
+            config(inputs, &[("s", 1)]),
+            &OpenFacts::default(),
+            world.stop(),
+        )
+        .expect("an input is dropped");
+    }
+    assert_eq!(
+        stamp_clock(&world.send("s:0")),
+        clock(&[("x:0", 4), ("y:0", 0)], &[("x:0", "carol", 5)])
+    );
+}
+
+/// Baselines: `x` was fed up to 7, with 7 held, and then someone moved the group's position back. The state knows better: `x` stays
+/// settled up to 6, what comes again is dropped, and the held record is there once.
+#[test]
+fn a_start_position_below_what_was_fed_takes_nothing_back() {
+    for start in [0, 1, 4, 7, 8] {
+        let mut world = World::new(config(&["x:0", "y:0"], &[]));
+        world.feed(record("x:0", 4));
+        assert!(
+            world
+                .feed_claiming("x:0", 7, &claims(&[("y:0", 1)]))
+                .is_empty()
+        );
+        let facts = OpenFacts {
+            start: channels(&[("x:0", start)]),
+            group_has_positions: true,
+            ..OpenFacts::default()
+        };
+        let mut world =
+            World::open(config(&["x:0", "y:0"], &[]), &facts, world.stop()).expect("opens");
+        assert_eq!(
+            world.feed_claiming("y:0", 0, &claims(&[("x:0", 6)])),
+            ["y:0@0"],
+            "started at {start}"
+        );
+        for offset in start..8 {
+            assert_eq!(
+                world
+                    .node
+                    .receive(record("x:0", offset))
+                    .expect("no refusal"),
+                Receipt::Dropped,
+                "x@{offset}, started at {start}"
+            );
+        }
+        assert_eq!(world.feed(record("y:0", 1)), ["y:0@1", "x:0@7"]);
+        assert_eq!(world.feed(record("x:0", 8)), ["x:0@8"]);
+    }
 }
