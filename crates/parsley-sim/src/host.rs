@@ -337,6 +337,8 @@ pub trait ConformanceHost {
     {
         false
     }
+    /// The topic goes on, and its name and identity do not resolve any more: neither its ends nor that it is gone can be told.
+    fn hide_topic(&mut self, _name: &str) {}
     /// Someone moves the task's committed positions back by so many offsets, but not below 0, while it does not run; forward, when the
     /// number is negative.
     fn rewind(&mut self, _task: TaskNo, _by: Offset) {}

@@ -229,6 +229,8 @@ pub enum Durable {
     Positions,
     /// The state: what orders its records, and its logic's.
     State,
+    /// The first held record of the state, and nothing else.
+    HeldRecord,
 }
 
 /// A part of the script.
@@ -272,6 +274,8 @@ pub enum Phase {
     SweepBelow(TopicName, i64),
     /// The topic is deleted.
     Delete(TopicName),
+    /// The topic, which exists, does not resolve from now on.
+    Hide(TopicName),
     /// The topic is created again with its old partition count.
     Recreate(TopicName),
     /// The stage's tasks check log starts and deletions.

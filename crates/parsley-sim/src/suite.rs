@@ -215,7 +215,12 @@ fn can_run<H: ConformanceHost>(plan: &Plan) -> bool {
         let mut declarations = stage.declarations.iter();
         stage.driver == Driver::Node && declarations.any(|declaration| declaration.ticks.is_some())
     });
-    let tampers = |phase: &Phase| matches!(phase, Phase::Rewind(..) | Phase::Forget(..));
+    let tampers = |phase: &Phase| {
+        matches!(
+            phase,
+            Phase::Rewind(..) | Phase::Forget(..) | Phase::Hide(..)
+        )
+    };
     let wedges = matches!(plan.rules.end, End::Wedged { .. });
     (H::runs_bare_nodes() || !ticks)
         && (H::can_be_tampered_with() || !plan.script.iter().any(tampers))

@@ -34,7 +34,11 @@ const PASSED_OVER: &[(&str, &str)] = &[
     ("b15-positions-expired", TAMPERING),
     ("g16-positions-moved-ahead", TAMPERING),
     ("g11-state-lost", TAMPERING),
+    ("g7-held-record-lost", TAMPERING),
+    ("g6-dropped-sink-unresolved", NAMES),
 ];
+
+const NAMES: &str = "the log that has a topic resolves its name";
 
 const TICKS: &str = "no stage can be declared to tick (decision T9), and this host runs stages";
 

@@ -34,6 +34,23 @@ impl SharedStore {
         self.with(|store| store.apply(changes));
     }
 
+    /// Loses the first key of this kind.
+    pub fn lose_first(&self, is_lost: impl Fn(&[u8]) -> bool) {
+        self.with(|store| {
+            let mut lost = None;
+            let scanned = store.scan(b"", b"", &mut |key, _| {
+                if is_lost(key) {
+                    lost = Some(key.to_vec());
+                    return Visit::Break(());
+                }
+                Visit::Continue(())
+            });
+            if let (Ok(()), Some(key)) = (scanned, lost) {
+                let _deleted = store.delete(&key);
+            }
+        });
+    }
+
     /// Looks at the store.
     pub fn with<T>(&self, look: impl FnOnce(&mut MemoryStore) -> T) -> T {
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -108,7 +125,25 @@ macro_rules! each {
 
 impl Engine {
     pub fn receive(&mut self, record: Record) -> Result<Receipt, Stop> {
-        each!(self, task => Ok(task.receive(record)?), bare => bare.protocol.receive(record))
+        let outcome =
+            each!(self, task => Ok(task.receive(record)?), bare => bare.protocol.receive(record));
+        self.stays_refused(outcome)
+    }
+
+    /// A guard stops the whole node: asked once more, it has to refuse as before.
+    fn stays_refused<T>(&mut self, outcome: Result<T, Stop>) -> Result<T, Stop> {
+        // A model that has refused is stopped already.
+        if matches!(self, Self::Model(_)) || !matches!(outcome, Err(Stop::Refused { .. })) {
+            return outcome;
+        }
+        match (self.process_next(), &outcome) {
+            (Err(Stop::Refused { code: again, .. }), Err(Stop::Refused { code, .. }))
+                if again == *code =>
+            {
+                outcome
+            }
+            (after, _) => Err(Stop::Failed(format!("went on after a refusal: {after:?}"))),
+        }
     }
 
     pub fn advance(&mut self, channel: Channel, next: Offset) -> Result<(), Stop> {
@@ -196,7 +231,8 @@ impl Engine {
         log_starts: &BTreeMap<Channel, Offset>,
         gone: &BTreeSet<TopicId>,
     ) -> Result<(), Stop> {
-        each!(self, task => Ok(task.check(log_starts, gone)?), bare => bare.protocol.check(log_starts, gone))
+        let outcome = each!(self, task => Ok(task.check(log_starts, gone)?), bare => bare.protocol.check(log_starts, gone));
+        self.stays_refused(outcome)
     }
 
     pub fn truncate(

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use parsley_core::{
-    Channel, Hold, HoldCode, Id, Joined, NodeConfig, Offset, OffsetClaim, OpenFacts, Opened,
-    Receipt, Record, Scope, SenderId, SequenceClaim, Stamp, TopicId, Wait,
+    Channel, Hold, HoldCode, Id, Joined, NodeConfig, NodeLimits, Offset, OffsetClaim, OpenFacts,
+    Opened, Receipt, Record, Scope, SenderId, SequenceClaim, Stamp, TopicId, Wait,
 };
 use parsley_model as naive;
 
@@ -33,6 +33,18 @@ impl SharedModel {
 
     fn lock(&self) -> MutexGuard<'_, naive::Model> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Loses the first committed key of this kind.
+    pub fn lose_first(&self, is_lost: impl Fn(&[u8]) -> bool) {
+        let mut model = self.lock();
+        let mut store = model.store().clone();
+        let lost = store.keys().find(|key| is_lost(key.as_bytes())).cloned();
+        if let Some(key) = lost {
+            store.remove(&key);
+            *model = naive::Model::over(store, NodeLimits::default().clock_budget_bytes)
+                .breaking(model.broken());
+        }
     }
 
     /// The scope that the last committed execution recorded.

@@ -86,6 +86,10 @@ pub(super) const ALWAYS_RECREATED: Floor = Floor::on("a topic was created again"
     counts.recreations > 0
 });
 
+/// The script deploys on every seed.
+pub(super) const ALWAYS_DEPLOYED: Floor =
+    Floor::on("a deployment", 100, |counts| counts.deployments > 0);
+
 /// A channel joined that the delivered past names.
 pub(super) const ALWAYS_SEEDED: Floor = Floor::on(
     "a channel joined behind what was delivered",

@@ -63,6 +63,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[ALWAYS_REFUSED],
     },
     Scenario {
+        name: "g7-held-record-lost",
+        about: "one held record is gone from the state, the rest is there (B22)",
+        plan: held_record_lost,
+        floors: &[ALWAYS_REFUSED],
+    },
+    Scenario {
         name: "b19-cascade",
         about: "one record frees a cascade and a diamond, and the task crashes in the middle of it (B19)",
         plan: cascade,
@@ -204,6 +210,15 @@ fn state_lost(chance: &mut Chance) -> Plan {
     with_a_hold(chance, then, Rules::until_refused("n", "vc-state-lost"))
 }
 
+fn held_record_lost(chance: &mut Chance) -> Plan {
+    let then = vec![
+        Phase::Forget("n", Durable::HeldRecord),
+        Phase::Start("n"),
+        Phase::Random(10),
+    ];
+    with_a_hold(chance, then, Rules::until_refused("n", "vc-corrupt-state"))
+}
+
 /// d waits for b and c, and both for a. The channels are read in the wrong order.
 fn cascade(chance: &mut Chance) -> Plan {
     Plan {
@@ -247,10 +262,12 @@ fn cascade(chance: &mut Chance) -> Plan {
 }
 
 fn corrupt_clock(chance: &mut Chance) -> Plan {
+    let n = StagePlan::new("n", Declaration::reads(&["x", "y"]));
     Plan {
         topics: topics(&["x", "y"]),
         stages: vec![
-            StagePlan::new("n", Declaration::reads(&["x", "y"])),
+            // A task remembers that it failed; a bare node has to by itself.
+            if chance.percent(50) { n.bare() } else { n },
             StagePlan::new("other", Declaration::reads(&["y"])),
         ],
         edges: vec![

@@ -1,7 +1,7 @@
 //! Declarations that change, and what a node has delivered before: records are skipped at most, never delivered again.
 
 use super::reached::{
-    ALWAYS_BY_SEQUENCE, ALWAYS_HELD, ALWAYS_REFUSED, ALWAYS_SEEDED, ALWAYS_SWEPT,
+    ALWAYS_BY_SEQUENCE, ALWAYS_DEPLOYED, ALWAYS_HELD, ALWAYS_REFUSED, ALWAYS_SEEDED, ALWAYS_SWEPT,
 };
 use crate::chance::Chance;
 use crate::plan::{Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, topics};
@@ -28,6 +28,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[ALWAYS_SEEDED],
     },
     Scenario {
+        name: "causes-that-came-through-a-removed-input",
+        about: "what the records of an input since removed claimed is claimed still, though nobody downstream reads that input",
+        plan: causes_through_a_removed_input,
+        floors: &[ALWAYS_DEPLOYED, ALWAYS_HELD],
+    },
+    Scenario {
         name: "p6-removed-and-added-again",
         about: "a channel is removed with its marks and comes back, and a record names one of before by sequence (P6)",
         plan: removed_and_added_again,
@@ -43,6 +49,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         name: "g8-removed-input-holds",
         about: "an input is removed of which records are held",
         plan: removed_input_holds,
+        floors: &[ALWAYS_REFUSED],
+    },
+    Scenario {
+        name: "g6-dropped-sink-unresolved",
+        about: "a redeploy drops a sink that exists and does not resolve: what was sent there cannot be carried on",
+        plan: dropped_sink_unresolved,
         floors: &[ALWAYS_REFUSED],
     },
     Scenario {
@@ -145,6 +157,39 @@ fn sink_comes_back(chance: &mut Chance) -> Plan {
     }
 }
 
+/// n knows of a through b alone, and loses b before it sends; see reads a and what n sent, that first.
+fn causes_through_a_removed_input(chance: &mut Chance) -> Plan {
+    Plan {
+        topics: topics(&["a", "b", "d", "out"]),
+        stages: vec![
+            StagePlan::new("relay", Declaration::default().on("a", &[Emit::to("b")])),
+            StagePlan::new(
+                "n",
+                Declaration::default()
+                    .on("b", &[])
+                    .on("d", &[Emit::to("out")]),
+            )
+            .then(Declaration::default().on("d", &[Emit::to("out")])),
+            StagePlan::new("see", Declaration::reads(&["a", "out"])).late(),
+        ],
+        edges: vec![
+            EdgePlan::sequential("e", &["a"], 1),
+            EdgePlan::sequential("f", &["d"], 1),
+        ],
+        script: vec![
+            Phase::Send("e", chance.between(1, 3) as u32),
+            Phase::Settle,
+            Phase::Deploy("n", 1),
+            Phase::Send("f", 1),
+            Phase::Settle,
+            Phase::Start("see"),
+            Phase::ReadOnly("see", "out"),
+            Phase::Random(20),
+        ],
+        rules: Rules::default(),
+    }
+}
+
 fn removed_and_added_again(chance: &mut Chance) -> Plan {
     let again = chance.between(1, 2) as u32;
     Plan {
@@ -224,6 +269,26 @@ fn removed_input_holds(chance: &mut Chance) -> Plan {
             Phase::Random(10),
         ],
         rules: Rules::until_refused("n", "vc-removed-input-held"),
+    }
+}
+
+fn dropped_sink_unresolved(chance: &mut Chance) -> Plan {
+    Plan {
+        topics: topics(&["a", "s", "t"]),
+        stages: vec![
+            StagePlan::new("n", Declaration::default().on("a", &[Emit::to("s")]))
+                .then(Declaration::default().on("a", &[Emit::to("t")])),
+            StagePlan::new("see", Declaration::reads(&["s", "t"])),
+        ],
+        edges: vec![EdgePlan::sequential("e", &["a"], 1)],
+        script: vec![
+            Phase::Send("e", chance.between(1, 3) as u32),
+            Phase::Settle,
+            Phase::Hide("s"),
+            Phase::Deploy("n", 1),
+            Phase::Random(10),
+        ],
+        rules: Rules::until_refused("n", "vc-missing-sink"),
     }
 }
 

@@ -1,17 +1,11 @@
 //! Declarations that change: inputs and sinks that come and go across restarts.
 
-use super::reached::{ALWAYS_BY_SEQUENCE, ALWAYS_HELD, CRASHED, HELD};
+use super::reached::{
+    ALWAYS_BY_SEQUENCE, ALWAYS_DEPLOYED, ALWAYS_HELD, ALWAYS_SEEDED, CRASHED, HELD,
+};
 use crate::chance::Chance;
 use crate::plan::{Acks, Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, topics};
 use crate::scenario::{Floor, Scenario};
-
-/// The script deploys on every seed.
-const ALWAYS_DEPLOYED: Floor = Floor::on("a deployment", 100, |counts| counts.deployments > 0);
-
-/// The script has the joining channel named by what was delivered, on every seed.
-const ALWAYS_SEEDED: Floor = Floor::on("a joining channel skipped its past", 100, |counts| {
-    counts.joins_seeded > 0
-});
 
 /// The scenarios of this file.
 pub(super) const SCENARIOS: &[Scenario] = &[

@@ -110,6 +110,9 @@ impl TaskHost {
             .collect();
         let info = |name: &str| {
             let id = self.broker.topic_id(name)?;
+            if self.hidden.contains(&id) {
+                return None;
+            }
             let partitions = self.broker.partitions(id)?;
             Some((name.to_owned(), TopicInfo { id, partitions }))
         };
@@ -179,6 +182,10 @@ impl TaskHost {
             .iter()
             .flat_map(|scope| scope.sinks.iter().copied());
         for topic in sinks.into_iter().chain(recorded_sinks) {
+            if self.hidden.contains(&topic) {
+                facts.unresolved.insert(topic);
+                continue;
+            }
             for partition in 0..self.broker.partitions(topic).unwrap_or(0) {
                 let channel = topic.partition(partition);
                 let end = self.end_of(channel).unwrap_or(0);

@@ -6,7 +6,7 @@ mod facts;
 mod run;
 mod sweep;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use parsley_core::{Channel, Hold, Offset, Record, StateStore, TopicId};
@@ -23,6 +23,11 @@ use crate::host::{
 use crate::plan::Durable;
 
 use run::Run;
+
+/// Whether a key of the ordering state is that of a held record.
+fn is_held_record(key: &[u8]) -> bool {
+    key.starts_with(b"q/") && key.windows(3).any(|part| part == b"/e/")
+}
 
 /// What is wrong with a host on purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +52,8 @@ pub struct TaskHost {
     tasks: Vec<Option<Slot>>,
     edge_transactions: BTreeMap<u64, Txn>,
     events: Vec<Event>,
+    /// Topics that exist and do not resolve.
+    hidden: BTreeSet<TopicId>,
 }
 
 /// A task: what is durable of it, and its execution while one runs.
@@ -95,6 +102,7 @@ impl TaskHost {
             tasks: Vec::new(),
             edge_transactions: BTreeMap::new(),
             events: Vec::new(),
+            hidden: BTreeSet::new(),
         }
     }
 
@@ -301,12 +309,20 @@ impl ConformanceHost for TaskHost {
         true
     }
 
+    fn hide_topic(&mut self, name: &str) {
+        self.hidden.extend(self.broker.topic_id(name));
+    }
+
     fn forget(&mut self, task: TaskNo, what: Durable) {
         let Ok(slot) = self.slot_mut(task) else {
             return;
         };
         match what {
             Durable::Positions => slot.positions.clear(),
+            Durable::HeldRecord => {
+                slot.ordering.lose_first(is_held_record);
+                slot.model.lose_first(is_held_record);
+            }
             Durable::State => {
                 slot.ordering = SharedStore::default();
                 slot.fold = SharedStore::default();

@@ -84,6 +84,11 @@ impl<H: ConformanceHost> World<H> {
                 self.delete(topic);
                 Ok(())
             }
+            Phase::Hide(topic) => {
+                self.host.hide_topic(topic);
+                self.note(None, || format!("{topic} does not resolve"));
+                Ok(())
+            }
             Phase::Recreate(topic) => {
                 let planned = self
                     .plan
