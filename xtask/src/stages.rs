@@ -135,7 +135,8 @@ fn model(counts: &mut Counts) -> Result<(), Failure> {
 }
 
 fn sim(counts: &mut Counts) -> Result<(), Failure> {
-    let line = "test --release --locked --no-fail-fast -p parsley-sim -p parsley-oracle -p parsley-model";
+    let line =
+        "test --release --locked --no-fail-fast -p parsley-sim -p parsley-oracle -p parsley-model";
     let simulated = Run::cargo(line).show(counts);
     // The embedded host, through the kit, with what it prints: how much was run.
     let embedded = "test --release --locked -p parsley-embedded --test conformance -- --nocapture";
