@@ -50,7 +50,7 @@ counts! {
     starts,
     /// Executions that restored held records.
     restores_with_holds,
-    /// Records that were still held when a second crash hit their task.
+    /// Crashes of a task that held records, and had held records when it went down the time before.
     holds_over_two_restarts,
     /// Starts that had to wait for an earlier execution's transaction.
     starts_waiting,

@@ -30,7 +30,7 @@ pub enum HostFault {
     CommitsFetchPosition,
     /// End offsets are read at the last stable offset.
     ReadsStableEnds,
-    /// Answers about watermarks are the last stable offset plus what is open elsewhere: read before the mark was taken.
+    /// Watermarks are asked for before the mark is taken.
     AsksBeforeMark,
     /// Log starts and deletions are never checked.
     PausesChecks,

@@ -3,6 +3,8 @@
 //! A plan is data. What its stages do with a record is data too, so every protocol implementation and every host does the same, and the
 //! oracle can work out what a delivery emits without asking any of them.
 
+mod names;
+
 use parsley_stage::{Initial, SendOrder};
 
 /// Names a topic of a plan.

@@ -171,9 +171,16 @@ impl<H: ConformanceHost> World<H> {
             return Ok(());
         }
         let outcome = self.host.make(made, self.now);
-        match task {
-            Some(task) => self.conclude(task, outcome),
-            None => Ok(()),
+        self.made(made, outcome)
+    }
+
+    /// Takes up what a move came to. The log's own moves cannot fail.
+    pub(super) fn made(&mut self, made: Move, outcome: Result<(), Stop>) -> Result<(), Violation> {
+        match made {
+            Move::Append(task, _) | Move::Proceed(task) => self.conclude(task.0, outcome),
+            Move::Replicate(_) | Move::Marker(..) => {
+                outcome.map_err(|stop| self.violation(Rule::HostFailed, format!("{stop:?}")))
+            }
         }
     }
 
@@ -187,9 +194,8 @@ impl<H: ConformanceHost> World<H> {
         let chosen = chosen.or_else(|| moves.iter().find(pending).copied());
         match chosen {
             Some(made) => {
-                self.host
-                    .make(made, self.now)
-                    .map_err(|stop| self.violation(Rule::HostFailed, format!("{stop:?}")))?;
+                let outcome = self.host.make(made, self.now);
+                self.made(made, outcome)?;
                 if let Some(number) = self.number_of(channel) {
                     let name = self.channels[number].name.clone();
                     self.note(None, || format!("marker on {name}"));
@@ -260,44 +266,6 @@ impl<H: ConformanceHost> World<H> {
             self.counts.holds_over_two_restarts += 1;
         }
         self.tasks[task].held_when_down = held;
-    }
-
-    /// Starts a task from committed state.
-    pub(super) fn start_task(&mut self, task: usize) -> Result<(), Violation> {
-        let started = match self.host.start(TaskNo(task), self.now) {
-            Ok(started) => started,
-            Err(stop) => return self.conclude(task, Err(stop)),
-        };
-        self.counts.starts += 1;
-        self.counts.restores_with_holds += u64::from(started.restored > 0);
-        self.counts.joins_seeded += started.seeded;
-        self.counts.open_over_a_start +=
-            u64::from(self.edges.iter().any(|edge| edge.transaction.is_some()));
-        let actor = self.tasks[task].actor;
-        let restored = started.restored;
-        self.tell(Some(actor), |_| Some(Kind::Started { restored }));
-        let consumed: Vec<_> = started
-            .consumed
-            .iter()
-            .map(|&(channel, _)| channel)
-            .collect();
-        let before = std::mem::replace(&mut self.tasks[task].consumed, consumed);
-        for channel in before {
-            if !self.tasks[task].consumed.contains(&channel)
-                && let Some(number) = self.number_of(channel)
-            {
-                self.oracle
-                    .stop_consuming(actor, self.channels[number].oracle);
-            }
-        }
-        for (channel, baseline) in started.consumed {
-            if let Some(number) = self.number_of(channel) {
-                self.oracle
-                    .consume(actor, self.channels[number].oracle, baseline);
-            }
-        }
-        self.tasks[task].life = Life::Running;
-        self.conclude(task, Ok(()))
     }
 
     pub(super) fn move_evidence(&mut self, task: usize) -> Result<(), Violation> {

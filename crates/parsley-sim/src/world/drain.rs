@@ -1,7 +1,7 @@
 //! Coming to rest: everything that can still happen happens, in a fixed order, and then nothing may be left.
 
 use super::{Action, Life, Rule, Violation, World};
-use crate::host::{ConformanceHost, Move, TaskNo};
+use crate::host::{ConformanceHost, TaskNo};
 use crate::payload;
 use crate::plan::{Driver, EdgeKind, End};
 
@@ -144,10 +144,7 @@ impl<H: ConformanceHost> World<H> {
             };
             moved = true;
             let outcome = self.host.make(made, self.now);
-            match made {
-                Move::Append(task, _) | Move::Proceed(task) => self.conclude(task.0, outcome)?,
-                Move::Replicate(_) | Move::Marker(..) => {}
-            }
+            self.made(made, outcome)?;
         }
         Ok(moved)
     }
@@ -198,7 +195,7 @@ impl<H: ConformanceHost> World<H> {
                 return Err(self.violation(Rule::MissingRefusal, text));
             }
         }
-        let wedged = matches!(end, End::Wedged { .. });
+        self.judge_rest()?;
         let mut holds = Vec::new();
         for task in 0..self.tasks.len() {
             if self.runs(task) {
@@ -220,19 +217,37 @@ impl<H: ConformanceHost> World<H> {
             violation.record = self.at(hold.channel, hold.offset);
             return Err(violation);
         }
-        let actors_done = |actor: parsley_oracle::Actor| {
-            let task = self.tasks.iter().find(|task| task.actor == actor);
-            task.is_none_or(|task| task.life == Life::Running)
+        let is_due = |found: &parsley_oracle::Violation| {
+            let task = self.tasks.iter().find(|task| task.actor == found.actor);
+            let runs = task.is_none_or(|task| task.life == Life::Running);
+            // What is held can be held only where that is the expected end.
+            runs && !holds.iter().any(|(task, hold)| {
+                self.tasks[*task].actor == found.actor
+                    && self.number_of(hold.channel) == Some(found.channel.index())
+                    && found.offset.is_some_and(|offset| offset >= hold.offset)
+            })
         };
-        let missing = self
-            .oracle
-            .complete()
-            .into_iter()
-            .find(|found| actors_done(found.actor) && !wedged);
+        let missing = self.oracle.complete().into_iter().find(is_due);
         match missing {
             Some(found) => Err(self.judged(&found)),
             None => self.judge_states(),
         }
+    }
+
+    /// Nothing is under way any more: what a step or a transaction that cannot end has sent is there for nobody, and nobody would miss it.
+    fn judge_rest(&self) -> Result<(), Violation> {
+        let mut tasks = 0..self.tasks.len();
+        let in_step = |task: &usize| self.runs(*task) && self.host.is_in_step(TaskNo(*task));
+        if let Some(task) = tasks.find(in_step) {
+            let text = "a step that does not end".to_owned();
+            return Err(self.task_violation(task, Rule::Undrained, text));
+        }
+        if let Some(edge) = self.edges.iter().find(|edge| edge.transaction.is_some()) {
+            let name = self.plan.edges[edge.number].name;
+            let text = format!("a transaction of {name} that does not end");
+            return Err(self.violation(Rule::Undrained, text));
+        }
+        Ok(())
     }
 
     /// The state of each key of a stateful stage counts what was delivered to it, in all executions.
@@ -287,5 +302,64 @@ impl<H: ConformanceHost> World<H> {
         }
         let text = format!("expected one head of {stage} to wait for a sender on {on}: {holds:?}");
         Err(self.violation(Rule::Undrained, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::host::Setting;
+    use crate::plan::{Declaration, EdgePlan, Emit, Phase, Plan, Rules, StagePlan, topics};
+    use crate::{Sabotage, TaskHost};
+
+    fn world(edge: EdgePlan) -> World<TaskHost> {
+        let relay = Declaration::default().on("a", &[Emit::to("b")]);
+        let plan = Arc::new(Plan {
+            topics: topics(&["a", "b"]),
+            stages: vec![StagePlan::new("relay", relay)],
+            edges: vec![edge],
+            script: Vec::new(),
+            rules: Rules::default(),
+        });
+        let setting = Setting {
+            append: crate::host::AppendMode::Interleaved,
+            offsets_known: true,
+            rules: plan.rules,
+        };
+        let host = TaskHost::sabotaged(setting, Sabotage::None);
+        World::new(plan, setting, host, None).expect("the plan can be deployed")
+    }
+
+    fn at_rest(world: &World<TaskHost>) -> Option<Rule> {
+        world.judge_rest().err().map(|violation| violation.rule)
+    }
+
+    #[test]
+    fn a_transaction_left_open_is_no_end() {
+        let mut world = world(EdgePlan::transactional("edge", &["a"], 0, 0));
+        let open = Action::Script(Phase::LeaveOpen("edge", "a"));
+        assert_eq!(world.act(&open), Ok(()));
+        assert_eq!(at_rest(&world), Some(Rule::Undrained));
+        assert_eq!(world.finish(), Ok(()));
+        assert_eq!(at_rest(&world), None);
+    }
+
+    #[test]
+    fn a_step_under_way_is_no_end() {
+        let mut world = world(EdgePlan::sequential("edge", &["a"], 0));
+        let send = Action::Script(Phase::Send("edge", 1));
+        assert_eq!(world.act(&send), Ok(()));
+        let reads = world.everything_new(0);
+        let step = Action::Step {
+            task: 0,
+            reads,
+            crash: None,
+        };
+        assert_eq!(world.act(&step), Ok(()));
+        assert_eq!(at_rest(&world), Some(Rule::Undrained));
+        assert_eq!(world.finish(), Ok(()));
+        assert_eq!(at_rest(&world), None);
     }
 }

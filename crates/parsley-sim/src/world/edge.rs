@@ -93,6 +93,7 @@ impl<H: ConformanceHost> World<H> {
         let state = &mut self.edges[edge];
         let payload = Payload::of_edge(state.number, state.sent);
         let mut headers = Vec::new();
+        let claimed = state.clock.clone();
         if let Some(bytes) = clock {
             headers.push(Header::new(wire::CLOCK_HEADER, bytes));
         } else if !state.clock.is_empty() {
@@ -127,7 +128,7 @@ impl<H: ConformanceHost> World<H> {
         if committed {
             self.oracle.commit(actor);
         }
-        self.put_content(number, offset, Content { key, payload });
+        self.put_content(number, offset, Content { key, payload }, claimed);
         self.tell(Some(actor), |world| {
             let clock = world.claims_text(&world.edges[edge].clock);
             Some(Kind::Sent {

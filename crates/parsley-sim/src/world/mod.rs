@@ -8,12 +8,13 @@ mod draw;
 mod edge;
 mod observe;
 mod script;
+mod start;
 mod violation;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parsley_core::{Channel, Offset};
+use parsley_core::{Channel, Clock, Offset};
 use parsley_oracle::{Actor, Channel as OracleChannel, Emission, Oracle, SendOrder};
 
 use crate::count::Counts;
@@ -89,6 +90,8 @@ struct ChannelState {
     exists: bool,
     /// What was appended, by offset.
     content: Vec<Option<Content>>,
+    /// The clocks of what was appended with one, by offset.
+    clocks: BTreeMap<Offset, Clock>,
 }
 
 #[derive(Clone, Copy)]
@@ -113,6 +116,8 @@ struct TaskState {
     at: TaskAt,
     actor: Actor,
     life: Life,
+    /// An execution of it began once.
+    has_started: bool,
     consumed: Vec<Channel>,
     ticks: u64,
     /// The emissions of the open step that were not appended yet, by label.
@@ -121,7 +126,7 @@ struct TaskState {
     sequences: BTreeMap<Channel, (i64, i64)>,
     /// The open step has sent to this channel first.
     first_sent_to: Option<Channel>,
-    /// Records held when the task went down last, and whether it held some then after holding some at the time before.
+    /// How many records it held when it went down last.
     held_when_down: u64,
     /// How often each key was delivered: committed, and with the open step.
     delivered_by_key: BTreeMap<Option<u64>, (u64, u64)>,
@@ -156,7 +161,7 @@ impl<H: ConformanceHost> World<H> {
     ///
     /// # Errors
     ///
-    /// When the plan declares a stage that cannot be.
+    /// When the plan declares a stage that cannot be or names something that it does not have, or a task cannot start.
     pub fn new(
         plan: Arc<Plan>,
         setting: Setting,
@@ -189,6 +194,9 @@ impl<H: ConformanceHost> World<H> {
             events: Vec::new(),
             plan: Arc::clone(&plan),
         };
+        if let Some(misnomer) = plan.misnomer() {
+            return Err(world.violation(Rule::HostFailed, format!("the plan: {misnomer}")));
+        }
         for topic in &plan.topics {
             world.create_topic(topic.name, topic.partitions);
         }
@@ -266,6 +274,7 @@ impl<H: ConformanceHost> World<H> {
                 },
                 actor,
                 life,
+                has_started: false,
                 consumed: Vec::new(),
                 ticks: 0,
                 staged: Vec::new(),
@@ -332,6 +341,7 @@ impl<H: ConformanceHost> World<H> {
                 name: name_of_channel,
                 exists: true,
                 content: Vec::new(),
+                clocks: BTreeMap::new(),
             });
         }
         self.topics.insert(
@@ -343,6 +353,13 @@ impl<H: ConformanceHost> World<H> {
                 channels: numbers,
             },
         );
+    }
+
+    fn channel_name(&self, channel: Channel) -> String {
+        match self.number_of(channel) {
+            Some(number) => self.channels[number].name.clone(),
+            None => channel.to_string(),
+        }
     }
 
     fn number_of(&self, channel: Channel) -> Option<usize> {

@@ -209,12 +209,21 @@ impl<H: ConformanceHost> World<H> {
             .map_err(|misuse| self.violation(Rule::HostFailed, misuse.to_string()))?;
         let key = payload::key_of(record.key.as_ref());
         if let Some(number) = number {
-            self.put_content(number, offset, Content { key, payload });
+            self.put_content(number, offset, Content { key, payload }, clock);
         }
         Ok(())
     }
 
-    pub(super) fn put_content(&mut self, number: usize, offset: Offset, content: Content) {
+    pub(super) fn put_content(
+        &mut self,
+        number: usize,
+        offset: Offset,
+        content: Content,
+        clock: Clock,
+    ) {
+        if !clock.is_empty() {
+            self.channels[number].clocks.insert(offset, clock);
+        }
         let topic = self.channels[number].topic;
         let several = self
             .topics
@@ -231,7 +240,7 @@ impl<H: ConformanceHost> World<H> {
         contents[index] = Some(content);
     }
 
-    /// Every claim names something appended, and sequences have neither gaps nor repetitions.
+    /// Every claim of an offset names something appended before, and sequences have neither gaps nor repetitions.
     fn check_stamp(&mut self, task: TaskNo, record: &Record) -> Result<Clock, Violation> {
         let corrupt =
             |world: &Self, text: String| world.task_violation(task.0, Rule::CorruptStamp, text);
@@ -244,10 +253,14 @@ impl<H: ConformanceHost> World<H> {
                 .into_clock(),
         };
         for claim in clock.offsets() {
-            let end = self.host.ends(claim.channel).map(|ends| ends.end);
-            // Of a deleted topic nobody knows the end any more.
+            // Of a deleted topic nobody knows the end any more. By now the record itself is there, and in a step that is one moment others behind it.
+            let end = match claim.channel == record.channel {
+                true => Some(record.offset),
+                false => self.host.ends(claim.channel).map(|ends| ends.end),
+            };
             if end.is_some_and(|end| claim.offset >= end) {
-                let text = format!("claims {} at {}", claim.channel, claim.offset);
+                let name = self.channel_name(claim.channel);
+                let text = format!("claims {name} at {}", claim.offset);
                 return Err(self.task_violation(task.0, Rule::ClaimsUnappended, text));
             }
         }
@@ -275,10 +288,7 @@ impl<H: ConformanceHost> World<H> {
 
     /// A clock as a trace shows it.
     pub(super) fn claims_text(&self, clock: &Clock) -> String {
-        let name = |channel: Channel| match self.number_of(channel) {
-            Some(number) => self.channels[number].name.clone(),
-            None => channel.to_string(),
-        };
+        let name = |channel: Channel| self.channel_name(channel);
         let offsets = clock.offsets().iter();
         let offsets = offsets.map(|claim| format!("{}<={}", name(claim.channel), claim.offset));
         let sequences = clock.sequences().iter().map(|claim| {
@@ -362,5 +372,50 @@ impl<H: ConformanceHost> World<H> {
             told.insert(hold.channel, entry);
         }
         self.tasks[task].told_holds = told;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parsley_core::{OffsetClaim, SenderId};
+
+    use super::*;
+    use crate::plan::{Declaration, Emit, Plan, Rules, StagePlan, topics};
+    use crate::run::Request;
+    use crate::{Sabotage, TaskHost};
+
+    /// The record stands at offset 0 by the time its stamp is looked at, so the end of its channel alone would let the claim pass.
+    #[test]
+    fn a_record_does_not_claim_itself() {
+        let relay = Declaration::default().on("a", &[Emit::to("b")]);
+        let plan = Arc::new(Plan {
+            topics: topics(&["a", "b"]),
+            stages: vec![StagePlan::new("relay", relay)],
+            edges: Vec::new(),
+            script: Vec::new(),
+            rules: Rules::default(),
+        });
+        let setting = Request::setting(0, &plan);
+        let host = TaskHost::sabotaged(setting, Sabotage::None);
+        let mut world = World::new(plan, setting, host, None).expect("the plan can be deployed");
+        let channel = world.channels[world.topics["b"].channels[0]].channel;
+        let clock = Clock::from_claims([OffsetClaim { channel, offset: 0 }], []);
+        let sender = SenderId::of_task(crate::host::APPLICATION, "relay", 0);
+        let mut record = Record {
+            channel,
+            offset: 0,
+            timestamp_ms: 0,
+            key: None,
+            value: None,
+            headers: wire::stamp_headers(wire::encode(&clock).into(), sender, 0).to_vec(),
+        };
+        assert_eq!(world.host.append(record.clone(), None), Some(0));
+        let found = world.check_stamp(TaskNo(0), &record).err();
+        let rule = found.map(|violation| violation.rule);
+        assert_eq!(rule, Some(Rule::ClaimsUnappended));
+        record.offset = 1;
+        assert_eq!(world.check_stamp(TaskNo(0), &record), Ok(clock));
     }
 }

@@ -17,6 +17,8 @@ pub enum Rule {
     UnexpectedRefusal,
     /// A task went on where a guard had to stop it.
     MissingRefusal,
+    /// A task consumes other channels than it declares, or begins one behind a record that nothing delivered to it covers (duties H5, H6).
+    WrongStart,
     /// A send was appended elsewhere than its key says, or was never emitted (duty H4).
     Misplaced,
     /// A stamp claims an offset that is not appended (duty H4).
@@ -27,7 +29,7 @@ pub enum Rule {
     CorruptStamp,
     /// The state of a stage is not what its deliveries make of it.
     WrongState,
-    /// The host itself failed.
+    /// The host itself failed, or was asked for what makes no sense: a plan that is none.
     HostFailed,
     /// Something panicked.
     Panicked,
@@ -41,6 +43,7 @@ impl fmt::Display for Rule {
             Self::Livelock => f.write_str("livelock"),
             Self::UnexpectedRefusal => f.write_str("unexpected refusal"),
             Self::MissingRefusal => f.write_str("missing refusal"),
+            Self::WrongStart => f.write_str("wrong start"),
             Self::Misplaced => f.write_str("misplaced send"),
             Self::ClaimsUnappended => f.write_str("claim of an unappended offset"),
             Self::SequenceGap => f.write_str("send sequence"),
