@@ -97,16 +97,30 @@ impl<H: ConformanceHost> World<H> {
         if outcome == Err(Stop::Crashed) && crash.is_some() {
             self.count_crash(task, held, true);
         }
-        self.conclude(task, outcome)
+        self.conclude_planned(task, outcome, crash.is_some())
     }
 
-    /// Takes up what an operation on a task came to.
+    /// Takes up what an operation on a task came to in which no crash was planned.
     pub(super) fn conclude(
         &mut self,
         task: usize,
         outcome: Result<(), Stop>,
     ) -> Result<(), Violation> {
+        self.conclude_planned(task, outcome, false)
+    }
+
+    fn conclude_planned(
+        &mut self,
+        task: usize,
+        outcome: Result<(), Stop>,
+        may_crash: bool,
+    ) -> Result<(), Violation> {
         self.observe()?;
+        // An execution may end by itself over a sink that is gone, and a start finds out. Any other end would be made good by the restart.
+        if outcome == Err(Stop::Crashed) && !may_crash && !self.lacks_a_sink(task) {
+            let text = "the execution ended, and nobody had ended it".to_owned();
+            return Err(self.task_violation(task, Rule::HostFailed, text));
+        }
         match outcome {
             Ok(()) => {
                 self.observe_holds(task);
@@ -114,6 +128,15 @@ impl<H: ConformanceHost> World<H> {
             }
             Err(stop) => self.stopped(task, stop),
         }
+    }
+
+    fn lacks_a_sink(&self, task: usize) -> bool {
+        let declaration = &self.stages[self.tasks[task].at.stage].declaration;
+        let recreated_or_gone = |name| {
+            let topic = self.topics.get(name);
+            topic.is_none_or(|topic| !topic.exists || topic.incarnation > 0)
+        };
+        declaration.produced().any(recreated_or_gone)
     }
 
     fn stopped(&mut self, task: usize, stop: Stop) -> Result<(), Violation> {

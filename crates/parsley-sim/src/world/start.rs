@@ -236,4 +236,16 @@ mod tests {
         );
         assert_eq!(verdict(&world, TAIL, &[("b", 2)]), None);
     }
+
+    /// A restart would make good whatever it was.
+    #[test]
+    fn an_execution_that_ends_by_itself_is_at_fault_unless_a_sink_of_it_is_gone() {
+        const RELAY: usize = 1;
+        let ended = |world: &mut World<TaskHost>| {
+            let outcome = world.conclude(RELAY, Err(crate::host::Stop::Crashed));
+            outcome.err().map(|violation| violation.rule)
+        };
+        assert_eq!(ended(&mut world(&[])), Some(Rule::HostFailed));
+        assert_eq!(ended(&mut world(&[Phase::Delete("b")])), None);
+    }
 }
