@@ -172,12 +172,28 @@ impl<H: ConformanceHost> World<H> {
                         Ok(())
                     }
                     _ => {
-                        let text = format!("{code}: {found}");
+                        // What a guard found begins with its code.
+                        let code_again = format!("{code} ");
+                        let found = found.strip_prefix(&code_again).unwrap_or(&found);
+                        let text = format!("{code}: {}", self.with_names(found));
                         Err(self.task_violation(task, Rule::UnexpectedRefusal, text))
                     }
                 }
             }
         }
+    }
+
+    /// A text of the host's with the names that the world has for channels and topics in the place of their identifiers.
+    fn with_names(&self, text: &str) -> String {
+        // Later partitions of a topic first: their numbers may begin with those of earlier ones.
+        let known = self.channels.iter().rev();
+        let text = known.fold(text.to_owned(), |text, known| {
+            text.replace(&known.channel.to_string(), &known.name)
+        });
+        self.channels.iter().fold(text, |text, known| {
+            let (topic, _) = known.name.rsplit_once(':').unwrap_or((&known.name, ""));
+            text.replace(&known.channel.topic.to_string(), topic)
+        })
     }
 
     pub(super) fn make(&mut self, made: Move) -> Result<(), Violation> {

@@ -192,7 +192,11 @@ impl<H: ConformanceHost> World<H> {
                 .any(|&task| self.tasks[task].life == Life::Refused)
             {
                 let text = format!("no task of {stage} was refused with {code}");
-                return Err(self.violation(Rule::MissingRefusal, text));
+                let first = tasks.first();
+                return Err(Violation {
+                    actor: first.map(|&task| self.tasks[task].actor.index()),
+                    ..self.violation(Rule::MissingRefusal, text)
+                });
             }
         }
         self.judge_rest()?;

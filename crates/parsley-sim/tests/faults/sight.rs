@@ -115,6 +115,10 @@ fn rule(outcome: Outcome) -> Option<Rule> {
 #[test]
 fn b26_a_refusal_that_was_not_expected_fails_the_run() {
     let unexpected = outcome(|_| corrupt(End::Drained));
+    let violation = unexpected.violation.as_ref().expect("a refusal");
+    let expected = "n/0: vc-corrupt-clock: at x:0@1: ";
+    assert!(violation.text.starts_with(expected), "{}", violation.text);
+    assert_eq!(violation.actor, Some(0));
     assert_eq!(rule(unexpected), Some(Rule::UnexpectedRefusal));
     let another_code = outcome(|_| {
         corrupt(End::Refused {
@@ -142,6 +146,8 @@ fn b26_a_refusal_that_was_expected_and_did_not_come_fails_the_run() {
         plan.script.pop();
         plan
     });
+    let actor = missing.violation.as_ref().map(|violation| violation.actor);
+    assert_eq!(actor, Some(Some(0)));
     assert_eq!(rule(missing), Some(Rule::MissingRefusal));
 }
 
