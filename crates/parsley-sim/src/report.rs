@@ -8,7 +8,7 @@ use crate::run::{Outcome, Request};
 use crate::scenario::Scenario;
 use crate::shrink::Part;
 use crate::task_host::Sabotage;
-use crate::trace::{At, Kind, Trace};
+use crate::trace::{At, Kind, OnPurpose, Trace};
 use crate::world::Violation;
 
 /// Which run: enough to run it again.
@@ -52,6 +52,22 @@ impl RunId<'_> {
     }
 }
 
+impl Sabotage {
+    /// What is wrong on purpose. The naive model in the place of the node is not.
+    pub fn on_purpose(self) -> Option<OnPurpose> {
+        let (kind, name, about) = match self {
+            Self::None | Self::Model => return None,
+            Self::Protocol(broken) => ("sabotage", broken.as_str(), broken.about()),
+            Self::Host(fault) => ("fault", fault.as_str(), fault.about()),
+        };
+        Some(OnPurpose {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            about: about.to_owned(),
+        })
+    }
+}
+
 /// How many lines a report has for what is held.
 const HOLDS_SHOWN: usize = 10;
 
@@ -72,15 +88,6 @@ impl<'a> FailureReport<'a> {
             violation: outcome.violation.as_ref()?,
             trace: outcome.trace.as_ref(),
         })
-    }
-
-    fn sabotage(&self) -> Option<String> {
-        match self.run.sabotage {
-            Sabotage::None => None,
-            Sabotage::Protocol(broken) => Some(format!("{broken}, {}", broken.about())),
-            Sabotage::Host(fault) => Some(format!("{}, {}", fault.as_str(), fault.about())),
-            Sabotage::Model => Some("none; the naive model orders the records".to_owned()),
-        }
     }
 
     /// How the log and its acknowledgements are in this run.
@@ -155,8 +162,11 @@ impl fmt::Display for FailureReport<'_> {
             violation.rule, self.run.scenario.name, self.run.seed, violation.step
         )?;
         writeln!(f, "  about     {}", self.run.scenario.about)?;
-        if let Some(sabotage) = self.sabotage() {
-            writeln!(f, "  sabotage  {sabotage}")?;
+        if let Some(OnPurpose { kind, name, about }) = self.run.sabotage.on_purpose() {
+            writeln!(f, "  {kind:<9} {name}, {about}")?;
+        }
+        if self.run.sabotage == Sabotage::Model {
+            writeln!(f, "  model     orders the records in the place of the node")?;
         }
         writeln!(f, "  log       {}", self.setting())?;
         // The text may have lines of its own, the causal path among them, and begin with the rule.
@@ -304,12 +314,8 @@ mod tests {
             kind,
         });
         let trace = Trace {
-            scenario: String::new(),
-            seed: 0,
-            actors: Vec::new(),
-            channels: Vec::new(),
             events: events.collect(),
-            violation: None,
+            ..Trace::of("", 0)
         };
         let all = [(Some(0), at(2), "d"), (Some(2), at(7), "e")];
         assert_eq!(waiting(&trace, None), all);

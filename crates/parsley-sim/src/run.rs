@@ -7,7 +7,9 @@ use crate::chance::Chance;
 use crate::count::Counts;
 use crate::host::{AppendMode, ConformanceHost, Setting};
 use crate::plan::{Acks, Phase, Plan};
+use crate::report::RunId;
 use crate::scenario::Scenario;
+use crate::shrink::Part;
 use crate::task_host::{Sabotage, TaskHost};
 use crate::trace::{Found, Trace};
 use crate::world::{Action, Rule, Violation, World};
@@ -113,15 +115,39 @@ impl Request<'_> {
     pub fn run(&self, sabotage: Sabotage) -> Outcome {
         let (_, plan) = self.parts();
         let setting = Self::setting(self.seed, &plan);
-        self.run_on(setting, |setting| TaskHost::sabotaged(setting, sabotage))
+        let outcome = self.run_on(setting, |setting| TaskHost::sabotaged(setting, sabotage));
+        self.named(outcome, sabotage, Some(&Part::default()))
     }
 
-    /// Runs these actions on the task host.
+    /// Runs these actions on the task host. Nobody knows a command for that.
     pub fn replay(&self, sabotage: Sabotage, actions: Vec<Action>) -> Outcome {
         let (_, plan) = self.parts();
         let setting = Self::setting(self.seed, &plan);
         let make = |setting| TaskHost::sabotaged(setting, sabotage);
-        self.replay_on(setting, make, actions)
+        let outcome = self.replay_on(setting, make, actions);
+        self.named(outcome, sabotage, None)
+    }
+
+    /// Has the trace say what is wrong on purpose, and which command shows it again.
+    pub(crate) fn named(
+        &self,
+        mut outcome: Outcome,
+        sabotage: Sabotage,
+        part: Option<&Part>,
+    ) -> Outcome {
+        if let Some(trace) = &mut outcome.trace {
+            trace.on_purpose = sabotage.on_purpose();
+            trace.replay = part.map(|part| {
+                let run = RunId {
+                    scenario: self.scenario,
+                    seed: self.seed,
+                    sabotage,
+                    part,
+                };
+                run.replay_command()
+            });
+        }
+        outcome
     }
 
     fn begin<H: ConformanceHost>(

@@ -101,7 +101,8 @@ impl Request<'_> {
             }
         };
         let plan = with_idle(&plan, |name| part.idle.iter().any(|idle| idle == name));
-        Ok(self.replay_plan_on(&plan, setting, host(sabotage), actions))
+        let outcome = self.replay_plan_on(&plan, setting, host(sabotage), actions);
+        Ok(self.named(outcome, sabotage, Some(part)))
     }
 }
 

@@ -9,6 +9,10 @@ pub struct Trace {
     pub scenario: String,
     /// The run's seed.
     pub seed: u64,
+    /// What is wrong in it on purpose.
+    pub on_purpose: Option<OnPurpose>,
+    /// The command that shows the run again, where there is one.
+    pub replay: Option<String>,
     /// The actors by number: tasks as `<stage>/<partition>`, edge clients by their names.
     pub actors: Vec<String>,
     /// The channels by number, as `<topic>:<partition>`; a topic created again has `<topic>'<incarnation>:<partition>`.
@@ -17,6 +21,23 @@ pub struct Trace {
     pub events: Vec<Event>,
     /// The violation that ended the run, if one did.
     pub violation: Option<Found>,
+}
+
+/// A rule or a duty that a run breaks so that it is seen who notices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnPurpose {
+    /// What it is: `sabotage` of the protocol, or a `fault` of the host.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+}
+
+impl fmt::Display for OnPurpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}, {}", self.kind, self.name, self.about)
+    }
 }
 
 /// A record's place: the number of its channel in [`Trace::channels`], and its offset.
@@ -123,6 +144,20 @@ pub struct Found {
 }
 
 impl Trace {
+    /// The trace of a run in which nothing has happened yet.
+    pub fn of(scenario: impl Into<String>, seed: u64) -> Self {
+        Self {
+            scenario: scenario.into(),
+            seed,
+            on_purpose: None,
+            replay: None,
+            actors: Vec::new(),
+            channels: Vec::new(),
+            events: Vec::new(),
+            violation: None,
+        }
+    }
+
     /// A record's place as text, `orders:0@5`.
     pub fn place(&self, at: At) -> String {
         format!("{}@{}", self.channel(at.channel), at.offset)
@@ -173,7 +208,11 @@ impl Trace {
 /// One line for each event.
 impl fmt::Display for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "scenario {} seed {}", self.scenario, self.seed)?;
+        write!(f, "scenario {} seed {}", self.scenario, self.seed)?;
+        if let Some(on_purpose) = &self.on_purpose {
+            write!(f, ", wrong on purpose: {on_purpose}")?;
+        }
+        writeln!(f)?;
         for event in &self.events {
             write!(f, "{:>5}  {:<12} ", event.step, self.actor(event.actor))?;
             writeln!(f, "{}", self.text(event))?;
@@ -182,5 +221,27 @@ impl fmt::Display for Trace {
             writeln!(f, "VIOLATION {}: {}", found.rule, found.text)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_names_what_is_wrong_on_purpose() {
+        let mut trace = Trace::of("chain", 7);
+        assert_eq!(trace.to_string(), "scenario chain seed 7\n");
+        trace.replay = Some("a command".to_owned());
+        assert_eq!(trace.to_string(), "scenario chain seed 7\n");
+        trace.on_purpose = Some(OnPurpose {
+            kind: "sabotage".to_owned(),
+            name: "eager".to_owned(),
+            about: "every claim counts as met".to_owned(),
+        });
+        assert_eq!(
+            trace.to_string(),
+            "scenario chain seed 7, wrong on purpose: sabotage eager, every claim counts as met\n"
+        );
     }
 }

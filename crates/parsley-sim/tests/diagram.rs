@@ -5,7 +5,7 @@ mod runs;
 use std::collections::BTreeSet;
 
 use parsley_sim::diagram::html;
-use parsley_sim::trace::{Found, Kind, Trace};
+use parsley_sim::trace::{Found, Kind, OnPurpose, Trace};
 use runs::{Script, at};
 use serde_json::Value;
 
@@ -419,6 +419,40 @@ fn a_line_is_interrupted_from_a_crash_to_the_next_start() {
 }
 
 #[test]
+fn a_line_is_dotted_until_its_task_first_starts() {
+    let names = ["edge", "late/0", "never/0", "refused/0"];
+    let mut run = Script::new("not yet", 1, &names, &[]);
+    run.note(Some(0), "before all")
+        .note(Some(1), "asked for")
+        .started(1, 0);
+    run.event(
+        Some(3),
+        Kind::Refused {
+            code: "vc-missing-sink".to_owned(),
+            found: "nothing there".to_owned(),
+        },
+    );
+    let page = html(&run.finish());
+    let event = |i: usize, part: usize| data(&page)["events"][i][part].as_f64().expect("a number");
+    let height = attribute(picture(&page), "<svg id=", "height")[0];
+    let (late, started) = (event(1, 0), event(2, 1));
+    let distance = late - event(0, 0);
+    let x = |column: f64| format!("{:.1}", event(0, 0) + column * distance);
+    assert_eq!(
+        attribute(picture(&page), "<path class=\"line down", "d"),
+        [
+            format!("M{} 0.0V{started:.1}", x(1.0)),
+            format!("M{} 0.0V{height}.0", x(2.0)),
+            format!("M{} 0.0V{height}.0", x(3.0)),
+        ]
+    );
+    assert_eq!(
+        attribute(picture(&page), "<path class=\"line task", "d"),
+        [format!("M{} {started:.1}V{height}.0", x(1.0))]
+    );
+}
+
+#[test]
 fn a_violation_is_described_and_drawn_with_its_real_path() {
     let trace = runs::careless_ledger();
     let page = html(&trace);
@@ -487,6 +521,12 @@ fn text_of_a_run_cannot_become_part_of_the_page() {
         },
     );
     let mut trace = run.finish();
+    trace.on_purpose = Some(OnPurpose {
+        kind: evil.to_owned(),
+        name: evil.to_owned(),
+        about: evil.to_owned(),
+    });
+    trace.replay = Some(evil.to_owned());
     let plain = html(&runs::careless_ledger());
     trace.violation = Some(Found {
         rule: evil.to_owned(),
@@ -510,6 +550,39 @@ fn text_of_a_run_cannot_become_part_of_the_page() {
         evil,
         "the panel gets the text as it was"
     );
+}
+
+#[test]
+fn a_page_says_what_is_wrong_on_purpose_and_how_to_see_it_again() {
+    let mut trace = runs::careless_ledger();
+    let page = html(&trace);
+    assert!(page.contains("<title>orders-billed-and-shipped, seed 7</title>"));
+    for part in ["on purpose", "class=\"origin\"", "<dt>replay"] {
+        assert!(!page.contains(part), "{part}");
+    }
+    trace.on_purpose = Some(OnPurpose {
+        kind: "sabotage".to_owned(),
+        name: "eager".to_owned(),
+        about: "every claim counts as met".to_owned(),
+    });
+    let page = html(&trace);
+    for part in [
+        "<title>orders-billed-and-shipped, seed 7, on purpose: eager</title>",
+        "violation: causal order</span> <span class=\"outcome purpose\">on purpose: eager</span></h1>",
+        "<dt>wrong on purpose</dt><dd>sabotage eager, every claim counts as met</dd>",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("<dt>replay"));
+    trace.replay = Some("replay --idle a,b --keep 1,4-6".to_owned());
+    assert!(
+        html(&trace)
+            .contains("<dt>replay</dt><dd><code>replay --idle a,b --keep 1,4-6</code></dd>")
+    );
+    trace.on_purpose = None;
+    let page = html(&trace);
+    assert!(page.contains("<dl class=\"origin\"><dt>replay"));
+    assert!(!page.contains("on purpose"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use parsley_sim::diagram::html;
 use parsley_sim::shiviz::shiviz;
-use parsley_sim::trace::{At, Event, Found, Kind, Trace};
+use parsley_sim::trace::{At, Event, Found, Kind, OnPurpose, Trace};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::{
@@ -69,15 +69,19 @@ fn trace() -> impl Strategy<Value = Trace> {
     (
         text(),
         any::<u64>(),
+        option::of((text(), text(), text())),
+        option::of(text()),
         vec(text(), 0..4),
         vec(text(), 0..4),
         vec(event, 0..40),
         option::of(found()),
     )
         .prop_map(
-            |(scenario, seed, actors, channels, events, violation)| Trace {
+            |(scenario, seed, on_purpose, replay, actors, channels, events, violation)| Trace {
                 scenario,
                 seed,
+                on_purpose: on_purpose.map(|(kind, name, about)| OnPurpose { kind, name, about }),
+                replay,
                 actors,
                 channels,
                 events,

@@ -5,7 +5,7 @@ mod runs;
 use std::collections::BTreeMap;
 
 use parsley_sim::shiviz::{PARSER, shiviz};
-use parsley_sim::trace::{Kind, Trace};
+use parsley_sim::trace::{Kind, OnPurpose, Trace};
 use runs::{Script, at};
 
 struct Entry {
@@ -170,6 +170,19 @@ fn names_are_words_of_their_own_and_texts_are_one_line() {
     let hosts: Vec<&str> = entries.iter().take(5).map(|entry| &*entry.host).collect();
     assert_eq!(hosts, ["a_b", "a_b'", "_", "__x__", "?"]);
     assert_eq!(entries[5].text, "one two three (step 0)");
+}
+
+#[test]
+fn what_is_wrong_on_purpose_is_no_event() {
+    let mut trace = runs::shop();
+    let log = shiviz(&trace);
+    trace.on_purpose = Some(OnPurpose {
+        kind: "sabotage".to_owned(),
+        name: "eager".to_owned(),
+        about: "every claim counts as met".to_owned(),
+    });
+    trace.replay = Some("a command".to_owned());
+    assert_eq!(shiviz(&trace), log);
 }
 
 #[test]

@@ -25,7 +25,11 @@ const DRAWN: [(u32, &str, &str); 5] = [
         "<path class=\"line client\" d=\"M10 0V18\"/>",
         "edge client",
     ),
-    (20, "<path class=\"line down\" d=\"M10 0V18\"/>", "down"),
+    (
+        20,
+        "<path class=\"line down\" d=\"M10 0V18\"/>",
+        "not running",
+    ),
 ];
 
 /// The same for a run with a violation.

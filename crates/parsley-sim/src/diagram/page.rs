@@ -23,16 +23,20 @@ pub(crate) fn page(
 ) -> String {
     let mut out = String::new();
     let name = markup(&trace.scenario);
+    let on_purpose = trace.on_purpose.as_ref().map_or_else(String::new, |wrong| {
+        format!(", on purpose: {}", markup(&wrong.name))
+    });
     put!(
         &mut out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{name}, seed {}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
+         <title>{name}, seed {}{on_purpose}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n",
         trace.seed
     );
     out.push_str("<header>\n");
     summary(&mut out, trace, reading);
+    origin(&mut out, trace);
     if let Some(found) = &trace.violation {
         describe(&mut out, trace, found);
     }
@@ -60,10 +64,18 @@ fn summary(out: &mut String, trace: &Trace, reading: &Reading) {
     };
     put!(
         out,
-        "<h1>{} <small>seed {}</small> {outcome}</h1>\n<dl class=\"counts\">",
+        "<h1>{} <small>seed {}</small> {outcome}",
         markup(&trace.scenario),
         trace.seed
     );
+    if let Some(wrong) = &trace.on_purpose {
+        put!(
+            out,
+            " <span class=\"outcome purpose\">on purpose: {}</span>",
+            markup(&wrong.name)
+        );
+    }
+    out.push_str("</h1>\n<dl class=\"counts\">");
     let of = |is_it: fn(&Kind) -> bool| {
         trace
             .events
@@ -90,6 +102,29 @@ fn summary(out: &mut String, trace: &Trace, reading: &Reading) {
     ];
     for (name, n) in counts {
         put!(out, "<div><dt>{name}</dt><dd>{n}</dd></div>");
+    }
+    out.push_str("</dl>\n");
+}
+
+/// How the run came about: what is wrong in it on purpose, and the command that runs it again.
+fn origin(out: &mut String, trace: &Trace) {
+    if trace.on_purpose.is_none() && trace.replay.is_none() {
+        return;
+    }
+    out.push_str("<dl class=\"origin\">");
+    if let Some(wrong) = &trace.on_purpose {
+        put!(
+            out,
+            "<dt>wrong on purpose</dt><dd>{}</dd>",
+            markup(&wrong.to_string())
+        );
+    }
+    if let Some(command) = &trace.replay {
+        put!(
+            out,
+            "<dt>replay</dt><dd><code>{}</code></dd>",
+            markup(command)
+        );
     }
     out.push_str("</dl>\n");
 }

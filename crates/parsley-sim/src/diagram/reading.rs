@@ -66,7 +66,7 @@ pub(crate) struct Down {
     pub(crate) column: usize,
     /// The event that stopped it; `None` for the time before its first start.
     pub(crate) from: Option<usize>,
-    /// The event that started it, if one did.
+    /// The event that started it; `None` if none did.
     pub(crate) to: Option<usize>,
 }
 
@@ -115,8 +115,8 @@ struct Line {
     taken: BTreeMap<At, Kept>,
     /// The event that stopped it, while it is down.
     stopped: Option<usize>,
-    /// Whether anything happened to it so far.
-    seen: bool,
+    /// Whether an execution of it has begun.
+    started: bool,
 }
 
 /// The record that an event concerns.
@@ -166,10 +166,10 @@ impl Reading {
                 reading.send[i] = sends.get(&at).copied();
             }
             reading.step(i, column, is_task, line, &event.kind);
-            line.seen = true;
         }
         for (column, line) in lines.iter_mut().enumerate() {
-            reading.end(column, line, events);
+            let is_task = reading.columns.all()[column].role == Role::Task;
+            reading.end(column, is_task, line, events);
         }
         reading
     }
@@ -181,13 +181,15 @@ impl Reading {
                 if line.stopped.is_none() {
                     self.undo(column, line, i);
                 }
-                if line.stopped.is_some() || !line.seen {
+                let stopped = line.stopped.take();
+                if stopped.is_some() || !line.started {
                     self.downs.push(Down {
                         column,
-                        from: line.stopped.take(),
+                        from: stopped.filter(|_| line.started),
                         to: Some(i),
                     });
                 }
+                line.started = true;
                 for kept in line.kept.values_mut() {
                     kept.from = i;
                 }
@@ -269,13 +271,16 @@ impl Reading {
     }
 
     /// What is still so when the trace ends.
-    fn end(&mut self, column: usize, line: &mut Line, events: usize) {
-        if line.stopped.is_some() {
+    fn end(&mut self, column: usize, is_task: bool, line: &mut Line, events: usize) {
+        let never_started = is_task && !line.started;
+        if line.stopped.is_some() || never_started {
             self.downs.push(Down {
                 column,
-                from: line.stopped,
+                from: line.stopped.filter(|_| !never_started),
                 to: None,
             });
+        }
+        if line.stopped.is_some() {
             return;
         }
         for (&at, &kept) in &line.kept {

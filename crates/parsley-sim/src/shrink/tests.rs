@@ -1,6 +1,7 @@
 use parsley_model::Broken;
 
 use super::*;
+use crate::report::RunId;
 use crate::{HostFault, scenarios};
 
 fn request(name: &str, seed: u64) -> Request<'static> {
@@ -32,7 +33,13 @@ fn a_run_from_its_list_of_actions_is_the_run() {
                     idle: Vec::new(),
                 };
                 let replayed = request.run_part(sabotage, &part).unwrap();
-                assert_eq!(replayed.trace, run.trace, "{} {seed}", scenario.name);
+                let [replayed_trace, trace] = [&replayed, &run].map(|outcome| {
+                    let mut trace = outcome.trace.clone().unwrap();
+                    let command = trace.replay.take().unwrap();
+                    (trace, command.contains(" --keep "))
+                });
+                assert_eq!(replayed_trace, (trace.0, true), "{} {seed}", scenario.name);
+                assert!(!trace.1);
                 assert_eq!(replayed.violation, run.violation);
                 assert_eq!(replayed.counts, run.counts);
             }
@@ -158,6 +165,15 @@ fn a_causal_violation_is_two_records_and_a_delivery() {
         violation.rule,
         Rule::Oracle(parsley_oracle::Rule::CausalOrder)
     );
+    let trace = shrunk.outcome.trace.as_ref().unwrap();
+    assert_eq!(trace.on_purpose, eager.on_purpose());
+    let run = RunId {
+        scenario: scenarios::named("shared-input-race").unwrap(),
+        seed,
+        sabotage: eager,
+        part: &shrunk.part,
+    };
+    assert_eq!(trace.replay, Some(run.replay_command()));
     let again = shrink(&request("shared-input-race", seed), eager).unwrap();
     assert_eq!(again.part, shrunk.part);
     assert_eq!(again.outcome.trace, shrunk.outcome.trace);

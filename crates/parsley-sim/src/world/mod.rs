@@ -183,14 +183,7 @@ impl<H: ConformanceHost> World<H> {
             stalled: BTreeSet::new(),
             now: 0,
             counts: Counts::default(),
-            trace: trace.map(|(scenario, seed)| Trace {
-                scenario: scenario.to_owned(),
-                seed,
-                actors: Vec::new(),
-                channels: Vec::new(),
-                events: Vec::new(),
-                violation: None,
-            }),
+            trace: trace.map(|(scenario, seed)| Trace::of(scenario, seed)),
             events: Vec::new(),
             plan: Arc::clone(&plan),
         };

@@ -12,12 +12,9 @@ impl Script {
     pub fn new(scenario: &str, seed: u64, actors: &[&str], channels: &[&str]) -> Self {
         let names = |all: &[&str]| all.iter().map(|&name| name.to_owned()).collect();
         let trace = Trace {
-            scenario: scenario.to_owned(),
-            seed,
             actors: names(actors),
             channels: names(channels),
-            events: Vec::new(),
-            violation: None,
+            ..Trace::of(scenario, seed)
         };
         Self { trace, step: 0 }
     }
