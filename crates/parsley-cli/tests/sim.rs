@@ -269,7 +269,7 @@ fn a_replay_that_holds_shows_everything() {
             .starts_with("scenario shared-input-race seed 3\n")
     );
     let last = run.stdout.lines().last().expect("a line");
-    assert!(last.starts_with("held: "), "{last}");
+    assert!(last.starts_with("right: "), "{last}");
     // Byte for byte the same in another process.
     let again = sim(&format!("replay --scenario {RACE} --seed 3"));
     assert_eq!(again.stdout, run.stdout);
@@ -403,6 +403,14 @@ fn what_does_not_exist_is_named_with_what_does() {
             "found fault \"h7\", expected \"h7-sends-without-rounds\"",
         ),
         (
+            "run --fault eager",
+            "found fault \"eager\", which is a sabotage: `--sabotage eager`",
+        ),
+        (
+            "replay --scenario wide-soak --seed 1 --sabotage h7-sends-without-rounds",
+            "found sabotage \"h7-sends-without-rounds\", which is a fault: `--fault h7-sends-without-rounds`",
+        ),
+        (
             "run --scenario %%%%",
             "found scenario \"%%%%\", expected one of ",
         ),
@@ -483,6 +491,83 @@ fn help_tells_the_exit_codes() {
         assert_eq!(run.code, 0);
         assert!(run.stdout.contains("Exit codes:\n  0  done"), "{command}");
     }
+}
+
+#[test]
+fn help_tells_the_limits() {
+    for (command, limits) in [
+        ("run", &["1 to 256", "below 2^53", "at most 2^32"][..]),
+        ("replay", &["below 2^53"]),
+        ("shrink", &["below 2^53", "at most 2^32"]),
+        ("diagram", &["below 2^53"]),
+    ] {
+        let help = sim(&format!("{command} --help")).stdout;
+        for limit in limits {
+            assert!(help.contains(limit), "{command}: {limit}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_on_purpose_is_said_with_the_run() {
+    let wrong = "--sabotage eager";
+    // One seed that notices, and one that does not.
+    let run = |seed: u64| sim(&format!("replay --scenario {RACE} --seed {seed} {wrong}"));
+    let runs: Vec<(u64, Run)> = (0..40).map(|seed| (seed, run(seed))).collect();
+    let directory = tempfile::tempdir().expect("a directory");
+    for (code, ended) in [(0, "holds"), (1, "violates \"causal order\"")] {
+        let (seed, run) = runs
+            .iter()
+            .find(|(_, run)| run.code == code)
+            .expect("a run that ends so");
+        let first = format!(
+            "scenario {RACE} seed {seed}, wrong on purpose: sabotage eager, every claim counts as met\n"
+        );
+        assert!(run.stdout.starts_with(&first), "{}", run.stdout);
+        let last = run.stdout.lines().last().expect("a line");
+        let spite = last.starts_with("right in spite of sabotage eager: ");
+        assert_eq!(spite, code == 0, "{last}");
+
+        let page = directory.path().join(format!("{seed}.html"));
+        let path = page.display();
+        let command = format!("--scenario {RACE} --seed {seed} {wrong}");
+        let drawn = sim(&format!("diagram {command} --out {path}"));
+        let line = format!("{RACE} seed {seed}, wrong on purpose (sabotage eager), {ended}; ");
+        assert!(drawn.stdout.starts_with(&line), "{}", drawn.stdout);
+        let page = std::fs::read_to_string(&page).expect("the page");
+        assert!(page.contains(">on purpose: eager</span>"));
+        let command =
+            format!("<code>cargo run --release -p parsley-cli -- sim replay {command}</code>");
+        assert!(page.contains(&command), "{command}");
+    }
+    // The command of a part has the part.
+    let part = format!("--scenario {RACE} --seed 3 --idle bill --keep 0-1");
+    let page = sim(&format!("replay {part} --format html"));
+    assert!(page.stdout.contains(&format!(" sim replay {part}</code>")));
+    assert!(!page.stdout.contains("on purpose"));
+}
+
+/// What the page on the simulator shows of the program is what the program prints.
+#[test]
+fn the_examples_of_the_page_are_what_is_printed() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sim.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let mut commands = Vec::new();
+    for block in page.split("```").skip(1).step_by(2) {
+        let Some(example) = block.strip_prefix("\n$ parsley sim ") else {
+            continue;
+        };
+        let (command, expected) = example.split_once('\n').expect("a command and its output");
+        let run = sim(command);
+        assert_eq!(
+            format!("{}{}", run.stdout, run.stderr),
+            expected,
+            "{command}"
+        );
+        commands.push(command.split(' ').next().expect("a word"));
+    }
+    let expected = ["run", "run", "run", "run", "run", "replay", "shrink"];
+    assert_eq!(commands, expected);
 }
 
 #[test]

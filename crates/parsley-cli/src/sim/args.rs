@@ -23,7 +23,7 @@ pub enum Sim {
     Run {
         #[command(flatten)]
         scenarios: Scenarios,
-        /// On how many threads; as many as the machine has, unless said
+        /// On how many threads, 1 to 256; as many as the machine has, unless said
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
         jobs: Option<u16>,
         #[command(flatten)]
@@ -46,7 +46,7 @@ pub enum Sim {
     Shrink {
         #[command(flatten)]
         scenarios: Scenarios,
-        /// Shrink this seed; without it, the seeds are searched for one that shrinks to a dozen records
+        /// Shrink this seed, below 2^53; without it, the seeds are searched for one that shrinks to a dozen records
         #[arg(long, value_name = "N", conflicts_with = "seeds")]
         seed: Option<String>,
         #[command(flatten)]
@@ -72,7 +72,7 @@ pub struct Scenarios {
     /// The scenario, or all
     #[arg(long, value_name = "NAME", default_value = "all")]
     pub scenario: String,
-    /// The seeds of each: a range without its end, or one seed
+    /// The seeds of each: a range without its end, or one seed; below 2^53, and at most 2^32 of them
     #[arg(long, value_name = "A..B", default_value = "0..100")]
     pub seeds: String,
 }
@@ -98,7 +98,7 @@ pub struct Which {
     /// The scenario
     #[arg(long, value_name = "NAME")]
     pub scenario: String,
-    /// The seed
+    /// The seed, below 2^53
     #[arg(long, value_name = "N")]
     pub seed: String,
     #[command(flatten)]

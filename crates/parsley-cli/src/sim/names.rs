@@ -31,9 +31,11 @@ impl Kind {
     }
 
     fn unknown(self, found: &str) -> Unknown {
+        let all = [Self::Scenario, Self::Sabotage, Self::Fault];
         Unknown {
             kind: self,
             found: clipped(found),
+            other: all.into_iter().find(|kind| kind.names().contains(&found)),
             near: near(found, &self.names()),
         }
     }
@@ -49,11 +51,13 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A name that nothing has.
+/// A name that nothing of its kind has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
     kind: Kind,
     found: String,
+    /// What has that name instead.
+    other: Option<Kind>,
     near: Vec<&'static str>,
 }
 
@@ -62,6 +66,13 @@ impl std::error::Error for Unknown {}
 impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = self.kind;
+        if let Some(other) = self.other {
+            let found = &self.found;
+            return write!(
+                f,
+                "found {kind} {found:?}, which is a {other}: `--{other} {found}`"
+            );
+        }
         write!(f, "found {kind} {:?}, expected ", self.found)?;
         if self.near.is_empty() {
             let count = kind.names().len();
@@ -187,6 +198,29 @@ mod tests {
             text,
             format!("found fault \"%%%%\", expected one of {count}: `parsley sim list` names them")
         );
+    }
+
+    #[test]
+    fn a_name_of_another_kind_is_told_with_its_option() {
+        for (kind, found, text) in [
+            (
+                Kind::Fault,
+                "eager",
+                "found fault \"eager\", which is a sabotage: `--sabotage eager`",
+            ),
+            (
+                Kind::Sabotage,
+                "h7-sends-without-rounds",
+                "found sabotage \"h7-sends-without-rounds\", which is a fault: `--fault h7-sends-without-rounds`",
+            ),
+            (
+                Kind::Sabotage,
+                "wide-soak",
+                "found sabotage \"wide-soak\", which is a scenario: `--scenario wide-soak`",
+            ),
+        ] {
+            assert_eq!(kind.unknown(found).to_string(), text);
+        }
     }
 
     #[test]

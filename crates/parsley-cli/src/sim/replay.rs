@@ -7,7 +7,7 @@ use parsley_sim::report::{FailureReport, RunId};
 use parsley_sim::run::{Outcome, Request};
 use parsley_sim::scenario::Scenario;
 use parsley_sim::shrink::{Keep, Part};
-use parsley_sim::trace::Trace;
+use parsley_sim::trace::{OnPurpose, Trace};
 use parsley_sim::{Sabotage, diagram, shiviz};
 
 use super::args::{Format, Picture, Which};
@@ -79,8 +79,12 @@ impl Replayed {
             Some(report) => text += &report.to_string(),
             None => {
                 let counts = self.outcome.counts;
+                let in_spite = match self.sabotage.on_purpose() {
+                    Some(OnPurpose { kind, name, .. }) => format!(" in spite of {kind} {name}"),
+                    None => String::new(),
+                };
                 text += &format!(
-                    "held: {} steps, {} deliveries, {} of them held before, {} crashes\n",
+                    "right{in_spite}: {} steps, {} deliveries, {} of them held before, {} crashes\n",
                     counts.steps, counts.deliveries, counts.holds, counts.crashes
                 );
             }
@@ -131,10 +135,14 @@ pub fn draw(
         Some(violation) => format!("violates \"{}\"", violation.rule),
         None => "holds".to_owned(),
     };
+    let wrong = match &trace.on_purpose {
+        Some(OnPurpose { kind, name, .. }) => format!(", wrong on purpose ({kind} {name}),"),
+        None => String::new(),
+    };
     let events = trace.events.len();
     writeln!(
         out,
-        "{} seed {} {ended}; {events} events drawn to {}",
+        "{} seed {}{wrong} {ended}; {events} events drawn to {}",
         replayed.scenario.name,
         replayed.seed,
         path.display()
