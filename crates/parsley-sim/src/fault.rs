@@ -28,6 +28,8 @@ pub enum HostFault {
     CountsPrefetchedAsSettled,
     /// A step is committed with the positions of what is still held in the client, so a crash loses it.
     CommitsFetchPosition,
+    /// H3: a step is committed with the positions of the step before.
+    CommitsEarlierPositions,
     /// End offsets are read at the last stable offset.
     ReadsStableEnds,
     /// Watermarks are asked for before the mark is taken.
@@ -36,7 +38,9 @@ pub enum HostFault {
     PausesChecks,
     /// A topic that was created again under its name is read on from the position of the one before.
     TrustsNames,
-    /// Claims are dropped as soon as a log start is learned, and one offset too far.
+    /// Claims are dropped as soon as a log start is learned.
+    TruncatesAtOnce,
+    /// Claims are dropped one offset too far above a log start.
     TruncatesAboveBound,
 }
 
@@ -55,10 +59,12 @@ impl HostFault {
         Self::DropsOffsetThree,
         Self::CountsPrefetchedAsSettled,
         Self::CommitsFetchPosition,
+        Self::CommitsEarlierPositions,
         Self::ReadsStableEnds,
         Self::AsksBeforeMark,
         Self::PausesChecks,
         Self::TrustsNames,
+        Self::TruncatesAtOnce,
         Self::TruncatesAboveBound,
     ];
 
@@ -77,10 +83,12 @@ impl HostFault {
             Self::DropsOffsetThree => "drops-offset-three",
             Self::CountsPrefetchedAsSettled => "counts-prefetched-as-settled",
             Self::CommitsFetchPosition => "commits-fetch-position",
+            Self::CommitsEarlierPositions => "h3-commits-earlier-positions",
             Self::ReadsStableEnds => "reads-stable-ends",
             Self::AsksBeforeMark => "asks-before-mark",
             Self::PausesChecks => "pauses-checks",
             Self::TrustsNames => "trusts-names",
+            Self::TruncatesAtOnce => "truncates-at-once",
             Self::TruncatesAboveBound => "truncates-above-bound",
         }
     }
@@ -114,9 +122,11 @@ impl HostFault {
             Self::TrustsNames => {
                 "a topic that was created again is read on from the position of the one before"
             }
-            Self::TruncatesAboveBound => {
-                "claims are dropped as soon as a log start is learned, and one offset too far"
+            Self::CommitsEarlierPositions => {
+                "a step is committed with the positions of the step before"
             }
+            Self::TruncatesAtOnce => "claims are dropped as soon as a log start is learned",
+            Self::TruncatesAboveBound => "claims are dropped one offset too far above a log start",
         }
     }
 

@@ -12,7 +12,7 @@ use crate::plan::{Declaration, StagePlan, TopicName};
 type SimTopic = Topic<Option<Bytes>, Bytes>;
 type SimMessage = Message<Option<Bytes>, Bytes>;
 
-/// Builds the stage that a declaration describes. The logic of a stateful one counts the deliveries of each key.
+/// Builds the stage that a declaration describes. The logic of a stateful one counts the deliveries of each key, from 1 to 3 and then from none again.
 ///
 /// # Errors
 ///
@@ -33,15 +33,15 @@ pub fn build(
     };
     if plan.stateful {
         let key = codec::nullable(codec::bytes());
-        let mut builder = Stage::stateful(plan.name, key, codec::u64())
+        let mut builder = Stage::stateful(plan.name, key, codec::nullable(codec::u64()))
             .start_at(plan.initial)
             .send_order(plan.send_order);
         for input in &declaration.inputs {
             let logic = logic(input.topic);
             builder = builder.on(
                 &topic(input.topic),
-                move |count: &mut u64, message: SimMessage, out: &mut Outbox| {
-                    *count += 1;
+                move |count: &mut Option<u64>, message: SimMessage, out: &mut Outbox| {
+                    *count = counted(count.unwrap_or(0) + 1);
                     logic.run(&message, out)
                 },
             );
@@ -66,6 +66,14 @@ pub fn build(
     }
     builder.build()
 }
+
+/// What the state of a key counts after so many deliveries: every fourth one takes the state away.
+pub fn counted(deliveries: u64) -> Option<u64> {
+    Some(deliveries % STATE_ENDS_AFTER).filter(|&count| count > 0)
+}
+
+/// See [`counted`].
+const STATE_ENDS_AFTER: u64 = 4;
 
 fn topic(name: TopicName) -> SimTopic {
     Topic::new(name, codec::nullable(codec::bytes()), codec::bytes())

@@ -39,6 +39,8 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("asks-before-mark", "evidence-older-than-its-record", 100),
     ("pauses-checks", "scope-growth-above-retention", 100),
     ("trusts-names", "b12-input-recreated-while-stopped", 100),
+    ("h3-commits-earlier-positions", "crash-recovery-chain", 100),
+    ("truncates-at-once", "p10-delay-before-a-truncation", 100),
     ("truncates-above-bound", "truncation-at-the-bound", 100),
     ("ignore-positions", "trailing-markers", 100),
     ("lose-offset-three", "edge-cross-topic", 100),

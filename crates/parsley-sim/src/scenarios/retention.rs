@@ -40,6 +40,12 @@ pub(super) const SCENARIOS: &[Scenario] = &[
         floors: &[ALWAYS_REFUSED, ALWAYS_SWEPT, ALWAYS_TRUNCATED],
     },
     Scenario {
+        name: "p10-delay-before-a-truncation",
+        about: "a stage learns that retention passed what another one holds, and all that this waits for: only the delay keeps it from sending too soon without the claims (P10)",
+        plan: delay_before_a_truncation,
+        floors: &[ALWAYS_REFUSED, ALWAYS_SWEPT, ALWAYS_TRUNCATED],
+    },
+    Scenario {
         name: "p11-deleted-while-held",
         about: "a topic is deleted while a record of it is held (P11)",
         plan: deleted_while_held,
@@ -190,9 +196,18 @@ fn around_a_holder(read: u32) -> (Vec<StagePlan>, Vec<EdgePlan>, Vec<Phase>) {
 const AROUND_A_HOLDER: &[TopicName] = &["c", "m", "a", "y", "z"];
 
 fn truncation_against_a_holder(chance: &mut Chance) -> Plan {
+    truncation_after(chance, &[Phase::SweepAll("c")])
+}
+
+/// Without claims on `z` either, nothing but the claim on what it holds makes `n` wait with what `quiet` sends.
+fn delay_before_a_truncation(chance: &mut Chance) -> Plan {
+    truncation_after(chance, &[Phase::SweepAll("c"), Phase::SweepAll("z")])
+}
+
+fn truncation_after(chance: &mut Chance, sweeps: &[Phase]) -> Plan {
     let (stages, edges, mut script) = around_a_holder(chance.between(1, 5) as u32);
+    script.extend_from_slice(sweeps);
     script.extend([
-        Phase::SweepAll("c"),
         Phase::Check("quiet"),
         // With the claim, as the log start was learned just now.
         Phase::SendTo("f", "a"),

@@ -62,7 +62,7 @@ impl TaskHost {
         };
         engine.committed();
         let slot = self.slot_mut(task)?;
-        slot.positions = committed;
+        slot.positions.extend(committed);
         slot.ordering.apply(step.ordering);
         slot.fold.apply(step.fold);
         slot.run = Some(Run::new(engine, sources, topics, now));

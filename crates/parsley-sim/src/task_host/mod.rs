@@ -63,8 +63,10 @@ struct Slot {
     ordering: SharedStore,
     fold: SharedStore,
     model: SharedModel,
-    /// The group's committed positions for this task.
+    /// The group's committed positions for this task. A commit moves those that it names.
     positions: BTreeMap<Channel, Offset>,
+    /// The positions of the last step, where the host commits them with the next on purpose.
+    late: Vec<(Channel, Offset)>,
     /// The transaction of the last step; the next may begin when it is complete.
     last: Option<Txn>,
     /// What was durable before that step: what a start reads that does not wait for its markers.
@@ -149,7 +151,7 @@ impl TaskHost {
             && let Ok(step) = run.engine.finish(&[])
             && !step.positions.is_empty()
         {
-            slot.positions = step.positions.into_iter().collect();
+            slot.positions.extend(step.positions);
             slot.ordering.apply(step.ordering);
             slot.fold.apply(step.fold);
         }
@@ -269,6 +271,7 @@ impl ConformanceHost for TaskHost {
                 fold: SharedStore::default(),
                 model: SharedModel::new(broken),
                 positions: BTreeMap::new(),
+                late: Vec::new(),
                 last: None,
                 before_last: None,
                 run: None,

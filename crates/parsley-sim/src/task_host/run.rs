@@ -302,6 +302,7 @@ impl TaskHost {
             true => self.stable_ends(task),
             false => BTreeMap::new(),
         };
+        let commits_late = self.shirks(HostFault::CommitsEarlierPositions);
         let run = self.run_mut(task)?;
         let Some(mut step) = run.step.take() else {
             return Ok(());
@@ -326,7 +327,12 @@ impl TaskHost {
             slot.before_last = Some(slot.committed());
         }
         slot.last = step.txn.or(slot.last);
-        slot.positions = positions.into_iter().collect();
+        if commits_late {
+            let due = std::mem::replace(&mut slot.late, positions);
+            slot.positions.extend(due);
+        } else {
+            slot.positions.extend(positions);
+        }
         slot.ordering.apply(ordering);
         slot.fold.apply(fold);
         self.run_mut(task)?.engine.committed();

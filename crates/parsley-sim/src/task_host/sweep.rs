@@ -91,7 +91,8 @@ impl TaskHost {
     }
 
     pub(super) fn run_check(&mut self, task: TaskNo, now: u64) -> Result<(), Stop> {
-        let hasty = self.shirks(HostFault::TruncatesAboveBound);
+        let hasty = self.shirks(HostFault::TruncatesAtOnce);
+        let too_far = self.shirks(HostFault::TruncatesAboveBound);
         if self.shirks(HostFault::PausesChecks) || self.shirks(HostFault::JumpsOverLogStart) {
             self.run_mut(task)?.sweep.checked_at = now;
             return Ok(());
@@ -144,7 +145,7 @@ impl TaskHost {
             return Ok(());
         };
         let mut bounds = aged.log_starts.clone();
-        if hasty {
+        if too_far {
             bounds.values_mut().for_each(|bound| *bound += 2);
         }
         let before = run.engine.stamp_channels().len();

@@ -2,6 +2,7 @@
 
 use super::{Action, Life, Rule, Violation, World};
 use crate::host::{ConformanceHost, TaskNo};
+use crate::logic;
 use crate::payload;
 use crate::plan::{Driver, EdgeKind, End};
 
@@ -268,11 +269,15 @@ impl<H: ConformanceHost> World<H> {
             for (&key, &(delivered, _)) in &task.delivered_by_key {
                 let bytes = key.map(payload::key_bytes);
                 let state = self.host.state_of(TaskNo(number), bytes.as_deref());
-                let counted = state.map_or(Some(0), |state| {
-                    Some(u64::from_be_bytes(state.as_ref().try_into().ok()?))
+                let counted = state.map(|state| {
+                    let bytes = state.as_ref().try_into().ok();
+                    bytes.map(u64::from_be_bytes)
                 });
-                if counted != Some(delivered) {
-                    let text = format!("key {key:?} counts {counted:?}, delivered {delivered}");
+                let due = logic::counted(delivered);
+                if counted != due.map(Some) {
+                    let text = format!(
+                        "the state of key {key:?} is {counted:?}, and {due:?} is due after {delivered} deliveries"
+                    );
                     return Err(self.task_violation(number, Rule::WrongState, text));
                 }
             }

@@ -7,6 +7,7 @@ mod drain;
 mod draw;
 mod edge;
 mod observe;
+mod positions;
 mod script;
 mod start;
 mod violation;
@@ -27,6 +28,7 @@ use crate::plan::{Driver, Phase, Plan, StagePlan, TopicName};
 use crate::trace::{self, At, Trace};
 
 use edge::Edge;
+use positions::Fed;
 pub use violation::{Rule, Violation};
 
 /// One thing that happens. A run is a list of them; left out some, the rest still makes a run.
@@ -128,6 +130,12 @@ struct TaskState {
     first_sent_to: Option<Channel>,
     /// How many records it held when it went down last.
     held_when_down: u64,
+    /// What it was fed.
+    fed: Fed,
+    /// How many deliveries the open step has.
+    step_deliveries: usize,
+    /// The open step has done something that an abort takes back.
+    in_step: bool,
     /// How often each key was delivered: committed, and with the open step.
     delivered_by_key: BTreeMap<Option<u64>, (u64, u64)>,
     /// What was held when a trace last told, by channel.
@@ -274,6 +282,9 @@ impl<H: ConformanceHost> World<H> {
                 sequences: BTreeMap::new(),
                 first_sent_to: None,
                 held_when_down: 0,
+                fed: Fed::default(),
+                step_deliveries: 0,
+                in_step: false,
                 delivered_by_key: BTreeMap::new(),
                 told_holds: BTreeMap::new(),
             });

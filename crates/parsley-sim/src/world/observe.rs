@@ -30,7 +30,10 @@ impl<H: ConformanceHost> World<H> {
     fn observe_one(&mut self, event: Event) -> Result<(), Violation> {
         match event {
             Event::Received(task, channel, offset) => {
-                let actor = self.tasks[task.0].actor;
+                let state = &mut self.tasks[task.0];
+                state.fed.receive(channel, offset);
+                state.in_step = true;
+                let actor = state.actor;
                 self.tell(Some(actor), |world| {
                     let at = world.at(channel, offset)?;
                     Some(Kind::Received { at })
@@ -38,7 +41,9 @@ impl<H: ConformanceHost> World<H> {
             }
             Event::Dropped(task, channel, offset) => {
                 self.counts.duplicates_dropped += 1;
-                let actor = self.tasks[task.0].actor;
+                let state = &mut self.tasks[task.0];
+                state.fed.receive(channel, offset);
+                let actor = state.actor;
                 self.tell(Some(actor), |world| {
                     let at = world.at(channel, offset)?;
                     Some(Kind::Dropped { at })
@@ -46,7 +51,10 @@ impl<H: ConformanceHost> World<H> {
             }
             Event::Advanced(task, channel, next) => {
                 self.counts.position_advances += 1;
-                let actor = self.tasks[task.0].actor;
+                let state = &mut self.tasks[task.0];
+                state.fed.advance(channel, next);
+                state.in_step = true;
+                let actor = state.actor;
                 self.tell(Some(actor), |world| {
                     let channel = world.number_of(channel)?;
                     Some(Kind::Advanced { channel, next })
@@ -71,7 +79,11 @@ impl<H: ConformanceHost> World<H> {
                 for (committed, count) in state.delivered_by_key.values_mut() {
                     *committed = *count;
                 }
+                state.fed.commit();
+                state.step_deliveries = 0;
+                state.in_step = false;
                 self.tell(Some(actor), |_| Some(Kind::Committed));
+                self.judge_positions(task)?;
             }
             Event::Aborted(task) => {
                 let actor = self.tasks[task.0].actor;
@@ -85,7 +97,12 @@ impl<H: ConformanceHost> World<H> {
                 for (committed, count) in state.delivered_by_key.values_mut() {
                     *count = *committed;
                 }
-                self.tell(Some(actor), |_| Some(Kind::Aborted));
+                state.fed.abort();
+                state.step_deliveries = 0;
+                // Between two steps there is nothing to abort.
+                if std::mem::take(&mut state.in_step) {
+                    self.tell(Some(actor), |_| Some(Kind::Aborted));
+                }
             }
             Event::Truncated(task, channels) => {
                 self.counts.truncated += channels;
@@ -130,8 +147,18 @@ impl<H: ConformanceHost> World<H> {
         let Some(content) = content else {
             return Err(self.violation(Rule::HostFailed, "a record without content".to_owned()));
         };
-        let by_key = &mut self.tasks[task.0].delivered_by_key;
-        by_key.entry(content.key).or_default().1 += 1;
+        let state = &mut self.tasks[task.0];
+        state.delivered_by_key.entry(content.key).or_default().1 += 1;
+        state.in_step = true;
+        state.step_deliveries += 1;
+        let (deliveries, stage) = (state.step_deliveries, &self.plan.stages[state.at.stage]);
+        if deliveries > stage.step_deliveries_max {
+            let text = format!(
+                "delivery {deliveries} of a step, {} are allowed",
+                stage.step_deliveries_max
+            );
+            return Err(self.task_violation(task.0, Rule::StepTooLong, text));
+        }
         let stage = self.tasks[task.0].at.stage;
         let declaration = std::sync::Arc::clone(&self.stages[stage].declaration);
         let topic = self.channels[number].topic;
@@ -167,6 +194,7 @@ impl<H: ConformanceHost> World<H> {
         let actor = self.tasks[task.0].actor;
         let (channel, offset) = (record.channel, record.offset);
         self.counts.appends += 1;
+        self.tasks[task.0].in_step = true;
         let clock = self.check_stamp(task, &record)?;
         self.tell(Some(actor), |world| {
             Some(Kind::Sent {

@@ -37,6 +37,7 @@ impl<H: ConformanceHost> World<H> {
             {
                 self.oracle
                     .stop_consuming(actor, self.channels[number].oracle);
+                self.tasks[task].fed.forget(channel);
             }
         }
         for (channel, baseline) in started.consumed {

@@ -27,6 +27,10 @@ pub enum Rule {
     SequenceGap,
     /// A stamp cannot be read.
     CorruptStamp,
+    /// A commit publishes a position that does not belong to its state (duty H3).
+    WrongPosition,
+    /// A step has more deliveries than its stage allows.
+    StepTooLong,
     /// The state of a stage is not what its deliveries make of it.
     WrongState,
     /// The host itself failed, or was asked for what makes no sense: a plan that is none.
@@ -46,6 +50,8 @@ impl fmt::Display for Rule {
             Self::WrongStart => f.write_str("wrong start"),
             Self::Misplaced => f.write_str("misplaced send"),
             Self::ClaimsUnappended => f.write_str("claim of an unappended offset"),
+            Self::WrongPosition => f.write_str("committed position"),
+            Self::StepTooLong => f.write_str("step too long"),
             Self::SequenceGap => f.write_str("send sequence"),
             Self::CorruptStamp => f.write_str("corrupt stamp"),
             Self::WrongState => f.write_str("wrong state"),
