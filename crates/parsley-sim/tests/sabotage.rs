@@ -13,12 +13,8 @@ use parsley_sim::{HostFault, Sabotage, scenarios};
 const CAUGHT: &[(&str, &str, u64)] = &[
     ("h1-feeds-out-of-order", "transitive-hop", 100),
     ("h2-withholds-advances", "trailing-markers", 100),
-    (
-        "h3-keeps-state-after-abort",
-        "damped-feedback-under-crashes",
-        50,
-    ),
-    ("h3-keeps-sends-after-abort", "b03-aborted-steps", 42),
+    ("h3-keeps-state-after-abort", "b03-aborted-steps", 53),
+    ("h3-keeps-sends-after-abort", "b03-aborted-steps", 36),
     ("h4-stamps-before-partitioning", "wide-soak", 100),
     ("h5-restarts-without-ends", "trailing-markers", 100),
     ("h5-restarts-before-decision", "p9-restart-amid-markers", 37),
@@ -27,10 +23,11 @@ const CAUGHT: &[(&str, &str, u64)] = &[
         "scope-growth-above-retention",
         100,
     ),
-    ("h7-sends-without-rounds", "p15-ten-rounds", 27),
+    ("h7-sends-without-rounds", "crash-recovery-chain", 100),
     ("drops-offset-three", "edge-cross-topic", 100),
     ("counts-prefetched-as-settled", "transitive-hop", 100),
     ("commits-fetch-position", "crash-while-holding", 100),
+    ("h3-commits-earlier-positions", "shared-input-race", 100),
     (
         "reads-stable-ends",
         "own-sends-above-an-open-transaction",
@@ -39,7 +36,6 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("asks-before-mark", "evidence-older-than-its-record", 100),
     ("pauses-checks", "scope-growth-above-retention", 100),
     ("trusts-names", "b12-input-recreated-while-stopped", 100),
-    ("h3-commits-earlier-positions", "crash-recovery-chain", 100),
     ("truncates-at-once", "p10-delay-before-a-truncation", 100),
     ("truncates-above-bound", "truncation-at-the-bound", 100),
     ("ignore-positions", "trailing-markers", 100),
@@ -80,7 +76,7 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("drop-carried-term", "stamp-carried-term", 100),
     ("drop-own-term", "crash-mid-step", 100),
     ("forget-acknowledgements", "crash-mid-step", 100),
-    ("claim-the-unacknowledged", "p1-concurrent-sends", 20),
+    ("claim-the-unacknowledged", "p1-concurrent-sends", 74),
     ("reuse-a-sequence", "own-sends-by-sequence", 100),
     (
         "settled-for-fed-in-evidence",
@@ -94,7 +90,7 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ),
     ("evidence-despite-held", "evidence-over-a-held-record", 100),
     ("evidence-one-early", "evidence-before-the-marker", 37),
-    ("keep-state-after-abort", "b03-aborted-steps", 61),
+    ("keep-state-after-abort", "b03-aborted-steps", 65),
     ("forget-held-at-restore", "crash-while-holding", 100),
     ("forget-held-clocks-at-restore", "crash-while-holding", 100),
     (

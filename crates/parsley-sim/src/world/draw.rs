@@ -30,6 +30,9 @@ enum Choice {
     Sweep(usize),
 }
 
+/// In how many of 100 draws a task falls behind on a channel, or takes it up again.
+const LAG_PERCENT: u64 = 10;
+
 impl Choices {
     fn add(&mut self, weight: u64, choice: Choice) {
         self.total += weight;
@@ -51,6 +54,7 @@ impl Choices {
 impl<H: ConformanceHost> World<H> {
     /// Draws the next action of a random phase; `None` when nothing is enabled.
     pub fn draw(&mut self, chance: &mut Chance) -> Option<Action> {
+        self.draw_lag(chance);
         let mut choices = Choices::default();
         for task in 0..self.tasks.len() {
             self.offer_task(task, &mut choices);
@@ -72,6 +76,31 @@ impl<H: ConformanceHost> World<H> {
         self.complete(choice, chance)
     }
 
+    /// Now and then a task falls behind on a channel, or takes it up again. Where a step takes many actions, a reader that is always on
+    /// time has read every cause long before its effect is there, and nothing would ever race.
+    fn draw_lag(&mut self, chance: &mut Chance) {
+        if self.setting.append == AppendMode::Atomic || !chance.percent(LAG_PERCENT) {
+            return;
+        }
+        let Some(task) = chance.index(self.tasks.len()) else {
+            return;
+        };
+        let consumed = &self.tasks[task].consumed;
+        let channel = chance.pick(consumed).and_then(|&on| self.number_of(on));
+        if let Some(number) = channel
+            && !self.lagging.remove(&(task, number))
+        {
+            self.lagging.insert((task, number));
+        }
+    }
+
+    /// What a task may be told to read in a random phase: all that is new on channels on which it does not lag.
+    fn new_in_time(&self, task: usize) -> Vec<(usize, usize, bool)> {
+        let mut reads = self.everything_new(task);
+        reads.retain(|&(number, ..)| !self.lagging.contains(&(task, number)));
+        reads
+    }
+
     fn offer_task(&self, task: usize, choices: &mut Choices) {
         let state = &self.tasks[task];
         let task_no = TaskNo(task);
@@ -79,16 +108,10 @@ impl<H: ConformanceHost> World<H> {
             Life::Down => choices.add(4, Choice::Start(task)),
             Life::Stopped | Life::Refused => {}
             Life::Running => {
-                let advances = self.setting.rules.advances;
                 let mut any = false;
-                for &channel in &state.consumed {
-                    let Some(number) = self.number_of(channel) else {
-                        continue;
-                    };
-                    if self.has_news(task, number, advances) {
-                        choices.add(3, Choice::ReadOne(task, number));
-                        any = true;
-                    }
+                for (number, ..) in self.new_in_time(task) {
+                    choices.add(3, Choice::ReadOne(task, number));
+                    any = true;
                 }
                 if any {
                     choices.add(2, Choice::ReadAll(task));
@@ -174,7 +197,7 @@ impl<H: ConformanceHost> World<H> {
             },
             Choice::ReadAll(task) => Action::Step {
                 task,
-                reads: self.everything_new(task),
+                reads: self.new_in_time(task),
                 crash: None,
             },
             Choice::ReOrderedStep(task) => Action::Step {
@@ -228,7 +251,7 @@ impl<H: ConformanceHost> World<H> {
 
     fn some_new(&self, task: usize, chance: &mut Chance) -> Vec<(usize, usize, bool)> {
         let mut reads = Vec::new();
-        for (number, _, advances) in self.everything_new(task) {
+        for (number, _, advances) in self.new_in_time(task) {
             if chance.percent(70) {
                 reads.push((number, records(chance), advances && chance.percent(60)));
             }

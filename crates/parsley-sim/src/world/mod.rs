@@ -126,6 +126,8 @@ struct TaskState {
     staged: Vec<(u64, Emission)>,
     /// The next send sequence by channel: committed, and with the open step.
     sequences: BTreeMap<Channel, (i64, i64)>,
+    /// The sends of the open step: channel, send sequence, offset.
+    open_sends: Vec<(Channel, i64, Offset)>,
     /// The open step has sent to this channel first.
     first_sent_to: Option<Channel>,
     /// How many records it held when it went down last.
@@ -156,6 +158,8 @@ pub struct World<H> {
     edges: Vec<Edge>,
     crashes_left: u32,
     sweeps_left: u32,
+    /// Tasks and channels that they do not read for now, in random phases.
+    lagging: BTreeSet<(usize, usize)>,
     /// Channels that no marker reaches for now.
     stalled: BTreeSet<usize>,
     now: u64,
@@ -188,6 +192,7 @@ impl<H: ConformanceHost> World<H> {
             edges: Vec::new(),
             crashes_left: plan.rules.crashes,
             sweeps_left: plan.rules.sweeps,
+            lagging: BTreeSet::new(),
             stalled: BTreeSet::new(),
             now: 0,
             counts: Counts::default(),
@@ -280,6 +285,7 @@ impl<H: ConformanceHost> World<H> {
                 ticks: 0,
                 staged: Vec::new(),
                 sequences: BTreeMap::new(),
+                open_sends: Vec::new(),
                 first_sent_to: None,
                 held_when_down: 0,
                 fed: Fed::default(),

@@ -1,7 +1,7 @@
 //! What the host reports, told to the oracle, checked, counted and recorded.
 
 use parsley_core::wire::{self, ProtocolHeaders};
-use parsley_core::{Channel, Clock, Offset, Record};
+use parsley_core::{Channel, Clock, Offset, Record, SequenceClaim};
 use parsley_oracle::Actor;
 use parsley_stage::partition::partition_of;
 
@@ -73,6 +73,7 @@ impl<H: ConformanceHost> World<H> {
                 let state = &mut self.tasks[task.0];
                 state.staged.clear();
                 state.first_sent_to = None;
+                state.open_sends.clear();
                 for (committed, next) in state.sequences.values_mut() {
                     *committed = *next;
                 }
@@ -91,6 +92,7 @@ impl<H: ConformanceHost> World<H> {
                 let state = &mut self.tasks[task.0];
                 state.staged.clear();
                 state.first_sent_to = None;
+                state.open_sends.clear();
                 for (committed, next) in state.sequences.values_mut() {
                     *next = *committed;
                 }
@@ -295,9 +297,16 @@ impl<H: ConformanceHost> World<H> {
         let width = clock.width() as u64;
         self.counts.widest_stamp = self.counts.widest_stamp.max(width);
         self.counts.stamps_by_sequence += u64::from(!clock.sequences().is_empty());
-        let Some((_, sequence)) = headers.sender else {
+        let Some((sender, sequence)) = headers.sender else {
             return Err(corrupt(self, "a send without a sender".to_owned()));
         };
+        for claim in clock
+            .sequences()
+            .iter()
+            .filter(|claim| claim.sender == sender)
+        {
+            self.check_send_order(task, record.channel, claim)?;
+        }
         let (_, next) = self.tasks[task.0]
             .sequences
             .entry(record.channel)
@@ -311,7 +320,37 @@ impl<H: ConformanceHost> World<H> {
             );
             return Err(self.task_violation(task.0, Rule::SequenceGap, text));
         }
+        self.tasks[task.0]
+            .open_sends
+            .push((record.channel, sequence, record.offset));
         Ok(clock)
+    }
+
+    /// What a task claims of its own sends to another partition was acknowledged before it handed this one over.
+    fn check_send_order(
+        &self,
+        task: TaskNo,
+        to: Channel,
+        claim: &SequenceClaim,
+    ) -> Result<(), Violation> {
+        let state = &self.tasks[task.0];
+        let next = state
+            .sequences
+            .get(&claim.channel)
+            .map_or(0, |&(_, next)| next);
+        let mut open = state.open_sends.iter();
+        let is_acknowledged = open
+            .find(|&&(on, sequence, _)| on == claim.channel && sequence == claim.sequence)
+            .is_none_or(|&(on, _, offset)| self.host.is_acknowledged(on, offset));
+        if claim.channel == to || (claim.sequence < next && is_acknowledged) {
+            return Ok(());
+        }
+        let (name, to) = (self.channel_name(claim.channel), self.channel_name(to));
+        let text = format!(
+            "a send to {to} was appended before its own send {} to {name}, which it claims, was acknowledged",
+            claim.sequence
+        );
+        Err(self.task_violation(task.0, Rule::SendOrder, text))
     }
 
     /// A clock as a trace shows it.

@@ -23,6 +23,8 @@ pub enum Rule {
     Misplaced,
     /// A stamp claims an offset that is not appended (duty H4).
     ClaimsUnappended,
+    /// A send was appended before one to another partition, which it claims by sequence, was acknowledged (duty H7).
+    SendOrder,
     /// Send sequences on a channel have a gap or a repetition.
     SequenceGap,
     /// A stamp cannot be read.
@@ -52,6 +54,7 @@ impl fmt::Display for Rule {
             Self::ClaimsUnappended => f.write_str("claim of an unappended offset"),
             Self::WrongPosition => f.write_str("committed position"),
             Self::StepTooLong => f.write_str("step too long"),
+            Self::SendOrder => f.write_str("send order"),
             Self::SequenceGap => f.write_str("send sequence"),
             Self::CorruptStamp => f.write_str("corrupt stamp"),
             Self::WrongState => f.write_str("wrong state"),
