@@ -82,7 +82,7 @@ impl TaskHost {
                 Outcome::Aborted
             };
             if self.broker.end(txn, outcome).is_err() {
-                // Not everything is replicated: the coordinator waits as well.
+                // What is not replicated cannot be committed, on purpose or not.
                 let _ended = self.broker.end(txn, Outcome::Aborted);
             }
         }

@@ -212,11 +212,12 @@ impl<H: ConformanceHost> World<H> {
             self.judge_wedge(stage, on, &holds)?;
         } else if let Some((task, hold)) = holds.first() {
             let heads = holds.len();
+            let waits: Vec<String> = hold.waits.iter().map(|wait| self.wait_text(wait)).collect();
             let text = format!(
-                "{heads} heads held when nothing more can happen; {} at {} waits for {:?}",
-                hold.channel,
+                "{heads} heads held when nothing more can happen; {}@{} waits for {}",
+                self.channel_name(hold.channel),
                 hold.offset,
-                hold.waits.first()
+                waits.join(", ")
             );
             let mut violation = self.task_violation(*task, Rule::Undrained, text);
             violation.record = self.at(hold.channel, hold.offset);

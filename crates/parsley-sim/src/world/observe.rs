@@ -1,7 +1,7 @@
 //! What the host reports, told to the oracle, checked, counted and recorded.
 
 use parsley_core::wire::{self, ProtocolHeaders};
-use parsley_core::{Channel, Clock, Offset, Record, SequenceClaim};
+use parsley_core::{Channel, Clock, Offset, Record, SequenceClaim, Wait};
 use parsley_oracle::Actor;
 use parsley_stage::partition::partition_of;
 
@@ -365,6 +365,14 @@ impl<H: ConformanceHost> World<H> {
         offsets.chain(sequences).collect::<Vec<_>>().join(", ")
     }
 
+    /// What a head waits for, as a trace shows it.
+    pub(super) fn wait_text(&self, wait: &Wait) -> String {
+        self.claims_text(&match wait {
+            Wait::Offset { claim, .. } => Clock::from_claims([*claim], []),
+            Wait::Sequence { claim, .. } => Clock::from_claims([], [*claim]),
+        })
+    }
+
     fn sender_name(&self, sender: parsley_core::SenderId) -> String {
         let named = self.tasks.iter().position(|task| {
             let stage = self.plan.stages[task.at.stage].name;
@@ -424,11 +432,7 @@ impl<H: ConformanceHost> World<H> {
             let Some(wait) = hold.waits.first() else {
                 continue;
             };
-            let claim = match wait {
-                parsley_core::Wait::Offset { claim, .. } => Clock::from_claims([*claim], []),
-                parsley_core::Wait::Sequence { claim, .. } => Clock::from_claims([], [*claim]),
-            };
-            let blocked_by = self.claims_text(&claim);
+            let blocked_by = self.wait_text(wait);
             let entry = (hold.offset, blocked_by.clone());
             if self.tasks[task].told_holds.get(&hold.channel) != Some(&entry) {
                 self.tell(Some(actor), |world| {
