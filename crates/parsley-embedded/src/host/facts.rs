@@ -100,7 +100,8 @@ pub(crate) fn read_from(
     log_start: Offset,
 ) -> Offset {
     match resume {
-        Some(resume) => resume.max(log_start),
+        // Not below the log start that the opening was told.
+        Some(resume) => resume,
         None => committed.or(start).unwrap_or(log_start),
     }
 }

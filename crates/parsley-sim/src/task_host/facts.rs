@@ -37,7 +37,7 @@ impl TaskHost {
                 let start = facts.start.get(&channel).copied();
                 let resume = opened.resume.get(&channel).copied();
                 let position = match resume {
-                    Some(resume) => resume.max(log_start),
+                    Some(resume) => resume,
                     // Where the group says, which may be lower than what the state knows.
                     None => start
                         .or(committed.get(&channel).copied())
