@@ -12,11 +12,13 @@ pub(crate) struct Choices {
     items: Vec<(u64, Choice)>,
 }
 
+/// By the numbers of tasks, edge clients and channels.
 #[derive(Clone, Copy)]
 enum Choice {
     ReadOne(usize, usize),
     ReadAll(usize),
-    ReOrderedStep(usize),
+    /// Some of the channels with news, in either order.
+    ReadSome(usize),
     Crash(usize),
     CrashStep(usize),
     Start(usize),
@@ -115,7 +117,7 @@ impl<H: ConformanceHost> World<H> {
                 }
                 if any {
                     choices.add(2, Choice::ReadAll(task));
-                    choices.add(1, Choice::ReOrderedStep(task));
+                    choices.add(1, Choice::ReadSome(task));
                 }
                 let in_step = self.host.is_in_step(task_no);
                 let held = self.host.held(task_no);
@@ -200,7 +202,7 @@ impl<H: ConformanceHost> World<H> {
                 reads: self.new_in_time(task),
                 crash: None,
             },
-            Choice::ReOrderedStep(task) => Action::Step {
+            Choice::ReadSome(task) => Action::Step {
                 task,
                 reads: self.some_new(task, chance),
                 crash: None,
