@@ -172,7 +172,7 @@ pub struct Rules {
     pub truncation: bool,
     /// Whether acknowledgements tell offsets.
     pub acks: Acks,
-    /// Whether every task of the world must end with nothing held.
+    /// How the run is to end.
     pub end: End,
 }
 
