@@ -46,6 +46,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+pub mod audit;
 mod build_error;
 pub mod codec;
 mod failure;
@@ -59,6 +60,7 @@ pub mod task;
 mod topic;
 
 pub use app::{App, AppBuilder};
+pub use audit::{AuditRecord, AuditRecordError, Audited, AuditedWait};
 pub use build_error::{BuildError, NameFault, Named, Part};
 pub use codec::Codec;
 pub use failure::{ApplicationError, FailureKind};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parsley_core::{Refusal, RefusalCode};
+use parsley_core::{Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TopicInfo};
 
+use super::audit;
 use super::context::{Context, StopFlag};
 use super::error::StartError;
 use super::settings::Settings;
@@ -24,6 +25,13 @@ pub(crate) struct Claimed {
     pub(crate) contexts: Vec<Context>,
     /// What ends steps early.
     pub(crate) stop: StopFlag,
+}
+
+/// An application that fits the log.
+struct Fitting {
+    stages: Vec<Checked>,
+    /// The topic of the account, if there is to be one.
+    audit: Option<TopicId>,
 }
 
 /// A stage that can be run.
@@ -56,7 +64,8 @@ impl Drop for GroupClaim {
 /// Checks an application and takes its groups. Nothing is taken when a check fails.
 pub(crate) fn claim(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Claimed, StartError> {
     check_delays(settings, app)?;
-    let stages = check_and_take(&mut log.lock(), app)?;
+    let Fitting { stages, audit } =
+        check_and_take(&mut log.lock(), settings.audit.as_deref(), app)?;
     let groups = GroupClaim {
         log: log.clone(),
         groups: stages.iter().map(|stage| stage.group.clone()).collect(),
@@ -72,6 +81,7 @@ pub(crate) fn claim(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Cl
         partition,
         group: stage.group.clone(),
         topics: stage.topics.clone(),
+        audit,
     };
     let contexts = stages
         .iter()
@@ -99,7 +109,11 @@ fn check_delays(settings: &Settings, app: &App) -> Result<(), StartError> {
     Ok(())
 }
 
-fn check_and_take(state: &mut State, app: &App) -> Result<Vec<Checked>, StartError> {
+fn check_and_take(
+    state: &mut State,
+    audit: Option<&str>,
+    app: &App,
+) -> Result<Fitting, StartError> {
     let missing: Vec<String> = app
         .topics()
         .into_iter()
@@ -138,11 +152,15 @@ fn check_and_take(state: &mut State, app: &App) -> Result<Vec<Checked>, StartErr
             topics,
         });
     }
+    let widest = stages.iter().map(|stage| stage.width).max().unwrap_or(0);
+    let audit = audit
+        .map(|name| audit::find_topic(&state.storage, name, app, widest))
+        .transpose()?;
     for stage in &stages {
         state.storage.group_mut(&stage.group).width = Some(stage.width);
         state.running_groups.insert(stage.group.clone());
     }
-    Ok(stages)
+    Ok(Fitting { stages, audit })
 }
 
 fn topic_info(storage: &Storage, name: &str) -> Option<TopicInfo> {

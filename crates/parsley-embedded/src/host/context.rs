@@ -21,6 +21,8 @@ pub(crate) struct Context {
     pub(crate) group: String,
     /// The stage's topics as they were when the application started.
     pub(crate) topics: BTreeMap<Arc<str>, TopicInfo>,
+    /// The topic of the account, if the host keeps one.
+    pub(crate) audit: Option<TopicId>,
 }
 
 /// Asks tasks to stop: a step that is under way ends behind the delivery at hand.

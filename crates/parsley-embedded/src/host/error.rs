@@ -69,6 +69,26 @@ pub enum StartError {
         /// The topic.
         topic: String,
     },
+    /// The topic of the account of deliveries is one of the application's.
+    #[error(
+        "the account of deliveries cannot be kept in topic {topic}, which the application declares"
+    )]
+    AuditDeclared {
+        /// Its name.
+        topic: String,
+    },
+    /// The topic of the account of deliveries has fewer partitions than a stage has tasks.
+    #[error(
+        "the account of deliveries in topic {topic} needs a partition for each task: {needed}, and there are {found}"
+    )]
+    AuditPartitions {
+        /// Its name.
+        topic: String,
+        /// How many it has.
+        found: i32,
+        /// How many it needs.
+        needed: i32,
+    },
     /// The system has no thread for a task.
     #[error("no thread for a task of stage {stage}: {source}")]
     Thread {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
 use parsley_stage::{Processed, RawSend, Task};
 
+use super::audit::Audit;
 use super::context::Context;
 use super::delay::DelayLine;
 use super::end::TaskEnd;
@@ -29,6 +30,7 @@ pub(crate) struct Execution {
     task: Task,
     sources: Vec<Source>,
     observed: Observed,
+    audit: Option<Audit>,
     sweep: Sweep,
     /// Fetch rounds so far.
     round: u64,
@@ -57,13 +59,14 @@ struct Source {
 impl Execution {
     /// Opens the task from committed state, and commits what the opening writes.
     pub(crate) fn open(context: &Context) -> Result<(Self, Opened), TaskEnd> {
-        let (facts, stores) = {
+        let (facts, stores, audit) = {
             let mut state = context.log.lock();
             let stores = state
                 .storage
                 .group_mut(&context.group)
                 .task(context.partition);
-            (open_facts(context, &state, &stores)?, stores)
+            let audit = Audit::begin(context, &state);
+            (open_facts(context, &state, &stores)?, stores, audit)
         };
         let (ordering, fold) = (Box::new(stores.ordering), Box::new(stores.fold));
         let (mut task, opened) = Task::open(
@@ -119,6 +122,7 @@ impl Execution {
             task,
             sources,
             observed: Observed::default(),
+            audit,
             sweep: Sweep::default(),
             round: 0,
             steps_since_evidence: 0,
@@ -172,6 +176,9 @@ impl Execution {
                     Receipt::Accepted => {
                         journal.received(channel, offset);
                         self.observed.arrived(context, channel, offset);
+                        if let Some(audit) = &mut self.audit {
+                            audit.arrived(channel, offset);
+                        }
                     }
                     Receipt::Dropped => journal.dropped(channel, offset),
                 }
@@ -243,6 +250,9 @@ impl Execution {
             }
             return Ok(false);
         }
+        let audited = self.audit.as_mut().map_or_else(Vec::new, |audit| {
+            audit.of_step(context, &processed, || self.task.holds())
+        });
         let mut step = context.log.step();
         let mut acknowledged = append(&mut step, sends, journal)?;
         while self.task.has_later_rounds() {
@@ -250,6 +260,9 @@ impl Execution {
             acknowledged = append(&mut step, self.task.take_sends(), journal)?;
         }
         let changes = self.task.finish_step(&acknowledged)?;
+        for entry in audited {
+            step.append(entry)?;
+        }
         step.commit(
             &context.group,
             context.partition,

@@ -9,6 +9,7 @@ use parsley_stage::App;
 
 use crate::log::{Consumer, Log, Producer, ReadError, TopicConfig, TopicError};
 
+mod audit;
 mod backoff;
 mod board;
 mod claim;
@@ -165,7 +166,8 @@ impl Host {
     /// # Errors
     ///
     /// When a topic does not exist, the inputs of a stage have different numbers of partitions or another number than when it first
-    /// started (G15), a stage of that name is running already, a delay is set for what is no input, or the system has no thread.
+    /// started (G15), a stage of that name is running already, a delay is set for what is no input, the topic of the
+    /// [account](HostBuilder::audit) does not fit, or the system has no thread.
     pub fn start(&self, app: impl Borrow<App>) -> Result<Running, StartError> {
         start::start(&self.log, &self.settings, app.borrow())
     }

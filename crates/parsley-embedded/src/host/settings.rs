@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) fetch_records_max: usize,
     /// Delays in fetch rounds, by stage and topic.
     pub(crate) delays: BTreeMap<(String, String), u64>,
+    /// The topic of the account of deliveries.
+    pub(crate) audit: Option<String>,
     pub(crate) on_delivery: Option<Observer<DeliveryEvent>>,
     pub(crate) on_hold: Option<Observer<HoldEvent>>,
 }
@@ -78,6 +80,7 @@ impl Default for HostBuilder {
             max_step_deliveries: TaskConfig::MAX_STEP_DELIVERIES,
             fetch_records_max: 500,
             delays: BTreeMap::new(),
+            audit: None,
             on_delivery: None,
             on_hold: None,
         };
@@ -170,6 +173,38 @@ impl HostBuilder {
         self.settings
             .delays
             .insert((stage.into(), topic.into()), polls);
+        self
+    }
+
+    /// Has every task write an account of what it was handed to a topic: each delivery, and each record that had to wait. It is part of
+    /// the transaction of the step, so that nothing is missing in it and nothing is in it twice, whatever became of the process
+    /// (decision E11). Its records are [`AuditRecord`](parsley_stage::AuditRecord)s, in the order of delivery, on the partition of the
+    /// task's number.
+    ///
+    /// The topic has to exist when an application starts, with as many partitions as its widest stage has tasks, and no stage may declare it.
+    /// Nothing is deleted from it but by its own retention.
+    ///
+    /// ```
+    /// use parsley_embedded::{Host, NewRecord};
+    /// use parsley_stage::{App, AuditRecord, Stage, Topic, codec};
+    ///
+    /// let orders = Topic::new("orders", codec::string(), codec::string());
+    /// let pack = Stage::stateless("pack").on(&orders, |_order, _out| Ok(())).build()?;
+    ///
+    /// let host = Host::builder().audit("handed").build()?;
+    /// host.create_topic("orders", 1)?;
+    /// host.create_topic("handed", 1)?;
+    /// let running = host.start(App::named("shop").stage(pack).build()?)?;
+    /// host.producer().send(NewRecord::to("orders").key("ann").value("tea"))?;
+    /// running.wait_until_idle().reached()?;
+    ///
+    /// let account = host.consumer("handed")?.read_to_end()?;
+    /// let entry = AuditRecord::decode(account[0].value.as_deref())?;
+    /// assert_eq!((&*entry.stage, &*entry.topic, entry.offset), ("pack", "orders", 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn audit(mut self, topic: impl Into<String>) -> Self {
+        self.settings.audit = Some(topic.into());
         self
     }
 

@@ -39,6 +39,7 @@ fn context(host: &Host) -> Context {
         stage_name: "s".into(),
         partition: 0,
         topics,
+        audit: None,
     }
 }
 
