@@ -1,9 +1,11 @@
 //! Development tasks, run as `cargo xtask`.
 
+mod bench;
 mod broker;
 mod command;
 mod coverage;
 mod gate;
+mod machine;
 mod soak;
 mod stages;
 mod tools;
@@ -11,7 +13,7 @@ mod tools;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "Development tasks")]
@@ -50,6 +52,21 @@ enum Task {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
         jobs: Option<u16>,
     },
+    /// Measure, and print the figures as docs/performance.md has them
+    Bench {
+        /// What to measure
+        suite: Suite,
+        /// Write the figures into docs/performance.md
+        #[arg(long)]
+        save: bool,
+    },
+}
+
+/// What `cargo xtask bench` can measure.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Suite {
+    /// Clocks, nodes, and the embedded host: no broker is needed
+    Core,
 }
 
 fn main() -> ExitCode {
@@ -57,6 +74,10 @@ fn main() -> ExitCode {
         Task::Test { quick, only } => Ok(gate::run(quick, &only)),
         Task::Kafka { version, brokers } => broker::run(version, brokers),
         Task::Soak { seeds, jobs } => soak::run(seeds, jobs).map_err(Into::into),
+        Task::Bench {
+            suite: Suite::Core,
+            save,
+        } => bench::run(save).map(|()| true).map_err(Into::into),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -244,7 +244,7 @@ fn fuzz(counts: &mut Counts) -> Result<(), Failure> {
 }
 
 /// Cargo's target folder.
-fn target() -> PathBuf {
+pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
 }
 

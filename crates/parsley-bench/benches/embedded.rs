@@ -1,0 +1,35 @@
+//! The embedded host, from start to end.
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, SamplingMode, criterion_group, criterion_main};
+use parsley_bench::{pipeline, time_of};
+use parsley_embedded::Host;
+
+/// Records that go through both stages in one run.
+const RECORDS: u64 = 20_000;
+
+/// Per delivery.
+fn embedded(c: &mut Criterion) {
+    let mut group = c.benchmark_group("embedded");
+    group.sampling_mode(SamplingMode::Flat).sample_size(10);
+    group.bench_function(BenchmarkId::new("two stages", "in memory"), |b| {
+        b.iter_custom(|units| {
+            time_of(units, 2 * RECORDS, || {
+                let host = Host::in_memory();
+                pipeline::run(&host, RECORDS).expect("the application runs")
+            })
+        });
+    });
+    group.finish();
+}
+
+criterion_group! {
+    name = all;
+    config = Criterion::default()
+        .warm_up_time(Duration::from_millis(300))
+        .measurement_time(Duration::from_secs(3))
+        .without_plots();
+    targets = embedded
+}
+criterion_main!(all);
