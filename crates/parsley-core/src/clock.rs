@@ -123,6 +123,16 @@ impl Claims for Clock {
     }
 }
 
+/// Offset claims in channel order.
+impl Claims for &[OffsetClaim] {
+    fn offset_section(&self) -> impl Section<OffsetClaim> {
+        *self
+    }
+    fn sequence_section(&self) -> impl Section<SequenceClaim> {
+        <&[SequenceClaim]>::default()
+    }
+}
+
 impl Clock {
     /// A clock that claims nothing.
     pub const fn new() -> Self {
@@ -182,8 +192,19 @@ impl Clock {
 
     /// Joins another clock into this one, entry by entry to the maximum. Returns whether anything changed.
     pub fn merge(&mut self, other: &impl Claims) -> bool {
-        let offsets = merge_section(&mut self.offsets, other.offset_section());
-        merge_section(&mut self.sequences, other.sequence_section()) | offsets
+        let offsets = merge_section(&mut self.offsets, other.offset_section(), |_| {});
+        merge_section(&mut self.sequences, other.sequence_section(), |_| {}) | offsets
+    }
+
+    /// Joins another clock and notes the places of the offset claims that it raises. Returns whether they are all that it changes: no
+    /// claim is new, and no sequence claim is raised.
+    pub(crate) fn merge_noting(&mut self, other: &impl Claims, raised: &mut Vec<usize>) -> bool {
+        let before = self.offsets.len();
+        merge_section(&mut self.offsets, other.offset_section(), |at| {
+            raised.push(at);
+        });
+        let sequences = merge_section(&mut self.sequences, other.sequence_section(), |_| {});
+        self.offsets.len() == before && !sequences
     }
 
     /// Joins one offset claim. Returns whether anything changed.
@@ -191,6 +212,7 @@ impl Clock {
         merge_section(
             &mut self.offsets,
             [OffsetClaim { channel, offset }].as_slice(),
+            |_| {},
         )
     }
 
@@ -204,6 +226,7 @@ impl Clock {
                 sequence,
             }]
             .as_slice(),
+            |_| {},
         )
     }
 
@@ -258,20 +281,10 @@ impl Clock {
         !resolved.is_empty()
     }
 
-    /// Empties the clock and keeps its memory.
-    pub(crate) fn clear(&mut self) {
-        self.offsets.clear();
+    /// Makes the clock one of the offset claims of `other`, and keeps its memory.
+    pub(crate) fn copy_offsets(&mut self, other: &Self) {
+        self.offsets.clone_from(&other.offsets);
         self.sequences.clear();
-    }
-
-    /// Appends an offset claim that is known to stand after all others.
-    pub(crate) fn push_offset(&mut self, claim: OffsetClaim) {
-        debug_assert!(
-            self.offsets
-                .last()
-                .is_none_or(|last| last.channel < claim.channel)
-        );
-        self.offsets.push(claim);
     }
 }
 
@@ -288,8 +301,12 @@ fn sorted<E: Entry>(mut entries: Vec<E>) -> Vec<E> {
 }
 
 /// Joins a sorted section into sorted entries, in place: one pass raises what is there and counts what is new, a second one, only if
-/// something is new, moves entries from the back into the grown vector.
-fn merge_section<E: Entry>(entries: &mut Vec<E>, other: impl Section<E>) -> bool {
+/// something is new, moves entries from the back into the grown vector. `raised` is told where an entry was raised in the first pass.
+fn merge_section<E: Entry>(
+    entries: &mut Vec<E>,
+    other: impl Section<E>,
+    mut raised: impl FnMut(usize),
+) -> bool {
     let (mut hint, mut new, mut changed) = (0, 0, false);
     for i in 0..other.len() {
         let entry = other.get(i);
@@ -300,6 +317,7 @@ fn merge_section<E: Entry>(entries: &mut Vec<E>, other: impl Section<E>) -> bool
                 if entry.watermark() > entries[at].watermark() {
                     entries[at].set_watermark(entry.watermark());
                     changed = true;
+                    raised(at);
                 }
                 hint = at + 1;
             }

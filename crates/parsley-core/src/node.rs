@@ -16,7 +16,7 @@ use crate::input::{Input, View, write_clock};
 use crate::layout::{HeldRecord, StateKey, in_order};
 use crate::record::{Header, Record};
 use crate::refusal::{Refusal, RefusalCode};
-use crate::stamp::OwnSends;
+use crate::stamp::{KeptStamp, OwnSends};
 use crate::store::{StateStore, StoreError};
 use crate::watermark::Execution;
 use crate::wire::{self, ClockRef, CorruptHeaders, ProtocolHeaders};
@@ -165,8 +165,7 @@ pub struct Node {
     /// The carried term.
     pub(crate) carried: Clock,
     pub(crate) carried_changed: bool,
-    /// The join of the carried term and every advertised one.
-    pub(crate) past: Clock,
+    pub(crate) stamp: KeptStamp,
     /// Topics found gone in this execution.
     pub(crate) gone: BTreeSet<TopicId>,
     pub(crate) drain: Drain,
@@ -179,7 +178,6 @@ pub struct Node {
     pub(crate) execution: Execution,
     /// How many marks were taken.
     pub(crate) marks: u64,
-    pub(crate) stamp: Clock,
     ended: Option<Ended>,
 }
 
@@ -203,15 +201,14 @@ impl Node {
             own,
             carried,
             carried_changed: false,
-            past: Clock::new(),
+            stamp: KeptStamp::default(),
             gone,
             widest_clock_bytes: 0,
             execution: Execution::default(),
             marks: 0,
-            stamp: Clock::new(),
             ended: None,
         };
-        node.join_past();
+        node.join_terms();
         for index in 0..node.inputs.len() {
             node.touch(index);
             node.drain
@@ -413,17 +410,20 @@ impl Node {
             let input = &mut self.inputs[index];
             if input.advertised.merge(&clock) {
                 input.advertised_changed = true;
-                self.past.merge(&clock);
+                self.stamp.join(&clock);
             }
         }
         let input = &mut self.inputs[index];
         input.delivered = Some(record.offset);
+        self.stamp.join_offset(input.channel, record.offset);
         input.head_met_offsets = 0;
         let has_head = !input.queue.is_empty();
         let evidence = !input.evidence.is_empty();
         self.drain.head_changed(index, has_head);
         if let Some((sender, sequence)) = record.sender {
-            if self.inputs[index].note_delivered(sender, sequence, record.offset) {
+            let input = &mut self.inputs[index];
+            if input.note_delivered(sender, sequence, record.offset) {
+                self.stamp.mark_moved(input.channel, sender);
                 self.drain.sequence_delivered(index, sender, sequence);
             }
             if evidence {
@@ -456,7 +456,7 @@ impl Node {
         store: &mut (impl StateStore + ?Sized),
     ) -> Result<Vec<(Channel, Offset)>, NodeError> {
         self.running()?;
-        self.own.fence(acknowledged)?;
+        self.acknowledge(acknowledged)?;
         self.drain.restart();
         self.fresh.clear();
         match self.write(store) {
@@ -533,14 +533,6 @@ impl Node {
         if !input.touched {
             input.touched = true;
             self.touched.push(index);
-        }
-    }
-
-    pub(crate) fn join_past(&mut self) {
-        self.past.clear();
-        self.past.merge(&self.carried);
-        for input in &self.inputs {
-            self.past.merge(&input.advertised);
         }
     }
 

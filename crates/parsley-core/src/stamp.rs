@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 
 use crate::channel::{Channel, Offset, SenderId, TopicId};
-use crate::clock::{Clock, OffsetClaim};
+use crate::clock::{Claims, Clock, OffsetClaim, SequenceClaim};
 use crate::layout::{StateKey, number_to_bytes};
 use crate::node::{Node, NodeError, Sink};
 use crate::record::Header;
@@ -46,19 +46,6 @@ struct SinkChannel {
     offset: Option<Offset>,
     /// Own sends at or below this sequence lie at or below `offset`.
     covered: Option<i64>,
-    /// The own term by sequence: the last acknowledged send that `offset` does not cover.
-    claimed: Option<i64>,
-}
-
-impl SinkChannel {
-    /// Own sends up to `sequence` lie at or below `offset`.
-    fn cover(&mut self, offset: Offset, sequence: Option<i64>) {
-        self.offset = self.offset.max(Some(offset));
-        self.covered = self.covered.max(sequence);
-        if self.claimed <= self.covered {
-            self.claimed = None;
-        }
-    }
 }
 
 /// The own term, and the sequence numbers. It knows of a sink's partitions no more than how many there are until something is sent or
@@ -70,6 +57,8 @@ pub(crate) struct OwnSends {
     sinks: BTreeMap<TopicId, i32>,
     /// The channels with sends or an end offset.
     channels: BTreeMap<Channel, SinkChannel>,
+    /// The own term by sequence: the last acknowledged send where no offset covers it.
+    claimed: BTreeMap<Channel, i64>,
     /// Channels with sends since the last fence.
     unacknowledged: BTreeSet<Channel>,
     /// Channels whose sequence number is not written yet.
@@ -92,6 +81,7 @@ impl OwnSends {
                 .map(|sink| (sink.topic, sink.partitions))
                 .collect(),
             channels: BTreeMap::new(),
+            claimed: BTreeMap::new(),
             unacknowledged: BTreeSet::new(),
             unwritten: BTreeSet::new(),
         };
@@ -109,11 +99,34 @@ impl OwnSends {
         }
         for (&channel, &end) in ends {
             if own.has_channel(channel) && end > 0 {
-                let sink = own.channels.entry(channel).or_default();
-                sink.cover(end - 1, sink.issued);
+                let issued = own.channels.get(&channel).and_then(|sent| sent.issued);
+                own.cover(channel, end - 1, issued);
             }
         }
         own
+    }
+
+    /// Own sends to `channel` up to `sequence` lie at or below `offset`.
+    fn cover(&mut self, channel: Channel, offset: Offset, sequence: Option<i64>) {
+        let sent = self.channels.entry(channel).or_default();
+        sent.offset = sent.offset.max(Some(offset));
+        sent.covered = sent.covered.max(sequence);
+        if self.claimed.get(&channel).copied() <= sent.covered {
+            self.claimed.remove(&channel);
+        }
+    }
+
+    /// The own term by offset, in channel order.
+    pub fn offsets(&self) -> impl Iterator<Item = OffsetClaim> {
+        self.channels.iter().filter_map(|(&channel, sent)| {
+            let offset = sent.offset?;
+            Some(OffsetClaim { channel, offset })
+        })
+    }
+
+    /// The own term by offset on one channel.
+    pub fn offset(&self, channel: Channel) -> Option<Offset> {
+        self.channels.get(&channel)?.offset
     }
 
     pub fn declares(&self, topic: TopicId) -> bool {
@@ -153,17 +166,19 @@ impl OwnSends {
             }
         }
         for channel in std::mem::take(&mut self.unacknowledged) {
-            if let Some(own) = self.channels.get_mut(&channel) {
-                own.acknowledged = own.issued;
-                own.claimed = own.issued;
+            if let Some(sent) = self.channels.get_mut(&channel) {
+                sent.acknowledged = sent.issued;
+                self.claimed.extend(sent.issued.map(|last| (channel, last)));
             }
         }
         for &(channel, offset) in acknowledged {
-            let own = self.channels.entry(channel).or_default();
+            let sent = self.channels.entry(channel).or_default();
             // A send that no offset covers yet stands above whatever was known: an offset that does not is not its own.
-            let is_stale = own.claimed.is_some() && own.offset.is_some_and(|known| offset <= known);
+            let is_claimed = self.claimed.contains_key(&channel);
+            let is_stale = is_claimed && sent.offset.is_some_and(|known| offset <= known);
             if !is_stale {
-                own.cover(offset, own.issued);
+                let issued = sent.issued;
+                self.cover(channel, offset, issued);
             }
         }
         Ok(())
@@ -179,19 +194,13 @@ impl OwnSends {
     /// A high watermark of `channel`, asked for when `acknowledged` was the last acknowledged sequence: what was sent by then lies below it.
     pub fn watermark(&mut self, channel: Channel, watermark: Offset, acknowledged: Option<i64>) {
         if self.has_channel(channel) {
-            self.channels
-                .entry(channel)
-                .or_default()
-                .cover(watermark - 1, acknowledged);
+            self.cover(channel, watermark - 1, acknowledged);
         }
     }
 
     /// The channels that the next stamp claims own sends on by sequence.
     pub fn claimed_by_sequence(&self) -> impl Iterator<Item = Channel> {
-        self.channels
-            .iter()
-            .filter(|(_, own)| own.claimed.is_some())
-            .map(|(&channel, _)| channel)
+        self.claimed.keys().copied()
     }
 
     /// Whether a claim on an own send adds nothing to a stamp (decision D7).
@@ -228,59 +237,124 @@ impl OwnSends {
     }
 }
 
-/// Computes the stamp's clock into `stamp`: the maximum of the four terms, sequence claims turned into offset claims where this node can
-/// vouch for them.
+/// The stamp between sends: the four terms joined, and the bytes that the next send carries.
 ///
-/// `past` is the join of the advertised and carried terms, `delivered` the delivered term in channel order, `vouched` gives the offset of
-/// the highest delivered sequence that covers a foreign sequence claim.
-pub(crate) fn compute(
-    stamp: &mut Clock,
-    past: &Clock,
-    delivered: impl Iterator<Item = OffsetClaim>,
-    own: &OwnSends,
-    vouched: impl Fn(Channel, SenderId, i64) -> Option<Offset>,
-    is_gone: impl Fn(TopicId) -> bool,
-) {
-    stamp.clear();
-    let own_offsets = own
-        .channels
-        .iter()
-        .filter_map(|(&channel, own)| own.offset.map(|offset| OffsetClaim { channel, offset }));
-    let mut terms = (
-        past.offsets().iter().copied().peekable(),
-        delivered.peekable(),
-        own_offsets.peekable(),
-    );
-    loop {
-        let heads = [terms.0.peek(), terms.1.peek(), terms.2.peek()];
-        let Some(channel) = heads.iter().flatten().map(|claim| claim.channel).min() else {
-            break;
-        };
-        let on_it = [
-            terms.0.next_if(|claim| claim.channel == channel),
-            terms.1.next_if(|claim| claim.channel == channel),
-            terms.2.next_if(|claim| claim.channel == channel),
-        ];
-        if let Some(offset) = on_it.iter().flatten().map(|claim| claim.offset).max() {
-            stamp.push_offset(OffsetClaim { channel, offset });
-        }
+/// Deliveries, acknowledgements and watermarks only raise claims, so each is joined in as it happens and patched into the bytes. What can
+/// lower a claim or take one out says so: a truncation and resolved sequence claims join the terms anew ([`Node::join_terms`]), and what
+/// touches the normalisation has the bytes made anew ([`KeptStamp::renormalise`]).
+#[derive(Debug, Default)]
+pub(crate) struct KeptStamp {
+    /// The join of the terms. The own term's sequence claims are not in it, those of the past stand as they came: normalisation takes up
+    /// the ones and turns the others into what this node can vouch for.
+    terms: Clock,
+    /// The stamp's bytes, unless stale. Sends share them; a change copies them if one still does.
+    bytes: Bytes,
+    /// Whether more has changed since the bytes were made than offset claims that they have.
+    stale: bool,
+    /// The stamp as a clock while its bytes are made. Kept for its memory.
+    clock: Clock,
+    /// The places of the claims just raised. Kept for its memory.
+    raised: Vec<usize>,
+}
+
+impl KeptStamp {
+    /// Takes up other terms in the place of those so far.
+    fn replace(&mut self, terms: Clock) {
+        self.terms = terms;
+        self.stale = true;
     }
-    for claim in past.sequences() {
+
+    /// Joins more claims into the terms.
+    pub fn join(&mut self, claims: &impl Claims) {
+        self.raised.clear();
+        if !self.terms.merge_noting(claims, &mut self.raised) {
+            self.stale = true;
+        }
+        if self.stale || self.raised.is_empty() {
+            return;
+        }
+        let mut bytes = BytesMut::from(std::mem::take(&mut self.bytes));
+        for &place in &self.raised {
+            wire::set_offset(&mut bytes, place, self.terms.offsets()[place].offset);
+        }
+        self.bytes = bytes.freeze();
+    }
+
+    /// Joins one offset claim into the terms.
+    pub fn join_offset(&mut self, channel: Channel, offset: Offset) {
+        self.join(&[OffsetClaim { channel, offset }].as_slice());
+    }
+
+    /// Takes up what the own term says of these channels now.
+    pub fn own_changed(&mut self, own: &OwnSends, channels: impl IntoIterator<Item = Channel>) {
+        for channel in channels {
+            if let Some(offset) = own.offset(channel) {
+                self.join_offset(channel, offset);
+            }
+        }
+        // It takes no sequence claim out that is not there, and an echo that has fallen away does not come back.
+        self.stale |= !own.claimed.is_empty() || !self.clock.sequences().is_empty();
+    }
+
+    /// What the past's sequence claims are turned into may have changed.
+    pub fn renormalise(&mut self) {
+        self.stale |= !self.terms.sequences().is_empty();
+    }
+
+    /// The delivered mark of a sender on a channel has moved.
+    pub fn mark_moved(&mut self, channel: Channel, sender: SenderId) {
+        let claims = self.terms.sequences();
+        self.stale |= claims
+            .binary_search_by_key(&(channel, sender), |claim| (claim.channel, claim.sender))
+            .is_ok();
+    }
+
+    /// The sequence claims of the past, as they came.
+    pub fn past_sequences(&self) -> &[SequenceClaim] {
+        self.terms.sequences()
+    }
+
+    /// The stamp's bytes; `normalise` puts the sequence claims of the past, and the own ones, into a clock that has the terms' offset claims.
+    /// Returns whether it raised one of these.
+    fn bytes(&mut self, normalise: impl FnOnce(&[SequenceClaim], &mut Clock) -> bool) -> Bytes {
+        if self.stale {
+            self.clock.copy_offsets(&self.terms);
+            // A raised one is no term's claim, so the places in these bytes are not those in the terms: they serve once. This takes a
+            // stored delivered mark above the stored frontier, and no node writes that.
+            self.stale = normalise(self.terms.sequences(), &mut self.clock);
+            self.bytes = wire::encode(&self.clock).into();
+        }
+        self.bytes.clone()
+    }
+}
+
+/// Normalisation: adds to `stamp` what becomes of the past's sequence claims, turned into offset claims where this node can vouch for
+/// them, and the own claims by sequence. Returns whether an offset claim of `stamp` was raised or is new.
+///
+/// `vouched` gives the offset of the highest delivered sequence that covers a foreign sequence claim.
+fn normalise(
+    stamp: &mut Clock,
+    past: &[SequenceClaim],
+    own: &OwnSends,
+    vouched: impl Fn(&SequenceClaim) -> Option<Offset>,
+    is_gone: impl Fn(TopicId) -> bool,
+) -> bool {
+    let mut raised = false;
+    for claim in past {
         if claim.sender == own.sender {
             if !own.is_subsumed(claim.channel, claim.sequence, &is_gone) {
                 stamp.claim_sequence(claim.channel, claim.sender, claim.sequence);
             }
-        } else if let Some(offset) = vouched(claim.channel, claim.sender, claim.sequence) {
-            stamp.claim_offset(claim.channel, offset);
+        } else if let Some(offset) = vouched(claim) {
+            raised |= stamp.claim_offset(claim.channel, offset);
         } else {
             stamp.claim_sequence(claim.channel, claim.sender, claim.sequence);
         }
     }
-    for (&channel, sent) in &own.channels {
-        if let Some(sequence) = sent.claimed {
-            stamp.claim_sequence(channel, own.sender, sequence);
-        }
+    for (&channel, &sequence) in &own.claimed {
+        stamp.claim_sequence(channel, own.sender, sequence);
     }
+    raised
 }
 
 impl Node {
@@ -301,10 +375,7 @@ impl Node {
         let Some(sequence) = self.own.issue(channel) else {
             return Err(NodeError::UnknownPartition { channel });
         };
-        let mut stamp = std::mem::take(&mut self.stamp);
-        self.compute_stamp(&mut stamp);
-        let clock = wire::encode(&stamp);
-        self.stamp = stamp;
+        let clock = self.stamped();
         if clock.len() > self.limits.clock_budget_bytes {
             let budget = self.limits.clock_budget_bytes;
             let found = format!(
@@ -318,25 +389,43 @@ impl Node {
             channel,
             sender: self.sender,
             sequence,
-            clock: clock.into(),
+            clock,
         })
     }
 
-    fn compute_stamp(&self, stamp: &mut Clock) {
-        let delivered = self.inputs.iter().filter_map(|input| {
-            input.delivered.map(|offset| OffsetClaim {
-                channel: input.channel,
-                offset,
-            })
-        });
-        let vouched = |channel, sender, sequence| {
-            let input = &self.inputs[self.received.index_of(channel)?];
-            let known = input.delivered_sequences.get(&sender)?;
-            (sequence <= known.sequence).then_some(known.offset)
+    /// The bytes of the stamp's clock.
+    fn stamped(&mut self) -> Bytes {
+        let (received, inputs, own) = (&self.received, &self.inputs, &self.own);
+        let vouched = |claim: &SequenceClaim| {
+            let input = &inputs[received.index_of(claim.channel)?];
+            let known = input.delivered_sequences.get(&claim.sender)?;
+            (claim.sequence <= known.sequence).then_some(known.offset)
         };
-        compute(stamp, &self.past, delivered, &self.own, vouched, |topic| {
-            self.gone.contains(&topic)
+        let is_gone = |topic| self.gone.contains(&topic);
+        self.stamp
+            .bytes(|past, stamp| normalise(stamp, past, own, vouched, is_gone))
+    }
+
+    /// Joins the four terms anew, after one of them has lost a claim.
+    pub(crate) fn join_terms(&mut self) {
+        let delivered = self.inputs.iter().filter_map(|input| {
+            let channel = input.channel;
+            let offset = input.delivered?;
+            Some(OffsetClaim { channel, offset })
         });
+        let mut terms = self.past();
+        terms.merge(&Clock::from_claims(delivered, []));
+        terms.merge(&Clock::from_claims(self.own.offsets(), []));
+        self.stamp.replace(terms);
+    }
+
+    /// The advertised and the carried term joined.
+    pub(crate) fn past(&self) -> Clock {
+        let mut past = self.carried.clone();
+        for input in &self.inputs {
+            past.merge(&input.advertised);
+        }
+        past
     }
 
     /// Every send so far is acknowledged; `acknowledged` gives the offset of the last one per channel, where the broker told it.
@@ -346,7 +435,17 @@ impl Node {
     /// When a channel is not one of a declared sink, or an offset is negative.
     pub fn fence(&mut self, acknowledged: &[(Channel, Offset)]) -> Result<(), NodeError> {
         self.running()?;
-        self.own.fence(acknowledged)
+        self.acknowledge(acknowledged)
+    }
+
+    pub(crate) fn acknowledge(
+        &mut self,
+        acknowledged: &[(Channel, Offset)],
+    ) -> Result<(), NodeError> {
+        self.own.fence(acknowledged)?;
+        let channels = acknowledged.iter().map(|&(channel, _)| channel);
+        self.stamp.own_changed(&self.own, channels);
+        Ok(())
     }
 }
 

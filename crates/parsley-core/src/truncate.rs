@@ -60,6 +60,7 @@ impl Node {
             self.settled_moved(index);
         }
         self.gone.extend(gone);
+        self.stamp.renormalise();
         Ok(())
     }
 
@@ -92,8 +93,9 @@ impl Node {
 
     /// The channels that the stamp-side clocks name, in channel order: those whose log starts are of use to a truncation.
     pub fn stamp_channels(&self) -> Vec<Channel> {
-        let offsets = self.past.offsets().iter().map(|claim| claim.channel);
-        let sequences = self.past.sequences().iter().map(|claim| claim.channel);
+        let past = self.past();
+        let offsets = past.offsets().iter().map(|claim| claim.channel);
+        let sequences = past.sequences().iter().map(|claim| claim.channel);
         let channels: BTreeSet<Channel> = offsets.chain(sequences).collect();
         channels.into_iter().collect()
     }
@@ -110,7 +112,7 @@ impl Node {
             }
         }
         if changed {
-            self.join_past();
+            self.join_terms();
         }
     }
 }

@@ -102,7 +102,7 @@ impl Node {
             let highest = known.entry((channel, sender)).or_insert(sequence);
             *highest = sequence.max(*highest);
         };
-        for claim in self.past.sequences() {
+        for claim in self.stamp.past_sequences() {
             note(claim.channel, claim.sender, claim.sequence);
         }
         for input in &self.inputs {
@@ -145,6 +145,7 @@ impl Node {
         for (&channel, &watermark) in watermarks.iter().filter(|&(_, &watermark)| watermark > 0) {
             let acknowledged = mark.acknowledged.get(&channel).copied();
             self.own.watermark(channel, watermark, acknowledged);
+            self.stamp.own_changed(&self.own, [channel]);
             if let Some(index) = self.received.index_of(channel) {
                 let input = &mut self.inputs[index];
                 input.evidence.add(mark, watermark);
@@ -161,8 +162,8 @@ impl Node {
         };
         // Each clock is judged by itself: one may hold a claim known at the mark below a later one of another.
         let claimed = self
-            .past
-            .sequences()
+            .stamp
+            .past_sequences()
             .iter()
             .any(|claim| watermarks.contains_key(&claim.channel));
         if claimed {
@@ -173,12 +174,16 @@ impl Node {
 
     /// How many sequence claims the next stamp may hold: a host asks for high watermarks when they are many.
     pub fn sequence_claims(&self) -> usize {
-        self.past.sequences().len() + self.own.claimed_by_sequence().count()
+        self.stamp.past_sequences().len() + self.own.claimed_by_sequence().count()
     }
 
     /// The channels that the next stamp may claim by sequence: those whose high watermarks turn such claims into offsets.
     pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
-        let past = self.past.sequences().iter().map(|claim| claim.channel);
+        let past = self
+            .stamp
+            .past_sequences()
+            .iter()
+            .map(|claim| claim.channel);
         past.chain(self.own.claimed_by_sequence()).collect()
     }
 

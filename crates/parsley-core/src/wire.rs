@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-use crate::channel::{Channel, Id, SenderId, TopicId};
+use crate::channel::{Channel, Id, Offset, SenderId, TopicId};
 use crate::clock::{Claims, Clock, OffsetClaim, Section, SequenceClaim};
 use crate::record::Header;
 
@@ -373,6 +373,12 @@ pub fn encode_into(clock: &Clock, bytes: &mut Vec<u8>) {
         entry[36..].copy_from_slice(&claim.sequence.to_be_bytes());
         bytes.extend_from_slice(&entry);
     }
+}
+
+/// Overwrites the offset of the claim at this place of an encoded clock's offset section.
+pub(crate) fn set_offset(bytes: &mut [u8], place: usize, offset: Offset) {
+    let entry = 1 + COUNT_BYTES + place * OFFSET_ENTRY_BYTES;
+    bytes[entry + 20..entry + OFFSET_ENTRY_BYTES].copy_from_slice(&offset.to_be_bytes());
 }
 
 fn write_channel(entry: &mut [u8], channel: Channel) {

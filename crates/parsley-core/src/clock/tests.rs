@@ -434,13 +434,47 @@ fn a_claim_names_its_channel_whichever_kind_it_is() {
 }
 
 #[test]
-fn a_cleared_clock_claims_nothing_and_takes_claims_in_order_again() {
-    let mut clock = Clock::from_claims([offset(1, 1)], [sequence(1, 1, 1)]);
-    clock.clear();
-    assert_eq!(clock, Clock::new());
-    clock.push_offset(offset(1, 3));
-    clock.push_offset(offset(2, 4));
-    assert_eq!(clock, offsets(&[(1, 3), (2, 4)]));
+fn a_merge_notes_the_places_it_raises_and_whether_they_are_all_it_changed() {
+    let offsets_and = |offsets: &[(i64, Offset)], sequences: &[(i64, i64, i64)]| {
+        joined(&self::offsets(offsets), &self::sequences(sequences))
+    };
+    let before = offsets_and(&[(1, 5), (3, 5), (5, 5)], &[(1, 1, 5)]);
+    for (other, raised, all) in [
+        (offsets_and(&[], &[]), vec![], true),
+        (offsets_and(&[(1, 5), (3, 4)], &[(1, 1, 5)]), vec![], true),
+        (
+            offsets_and(&[(1, 6), (3, 5), (5, 9)], &[]),
+            vec![0, 2],
+            true,
+        ),
+        (offsets_and(&[(3, 6)], &[(1, 1, 6)]), vec![1], false),
+        (offsets_and(&[(3, 6)], &[(1, 2, 0)]), vec![1], false),
+        (offsets_and(&[(4, 0)], &[]), vec![], false),
+    ] {
+        let mut merged = before.clone();
+        let mut noted = Vec::new();
+        assert_eq!(merged.merge_noting(&other, &mut noted), all, "{other:?}");
+        assert_eq!(merged, joined(&before, &other));
+        assert_eq!(noted, raised, "{other:?}");
+    }
+}
+
+#[test]
+fn copied_offset_claims_come_without_the_sequence_claims() {
+    let mut copy = sequences(&[(7, 7, 7)]);
+    copy.copy_offsets(&joined(
+        &offsets(&[(1, 3), (2, 4)]),
+        &sequences(&[(1, 1, 1)]),
+    ));
+    assert_eq!(copy, offsets(&[(1, 3), (2, 4)]));
+    let claims = [offset(1, 3), offset(2, 4)];
+    assert_eq!(Clock::from_claims(claims, []), joined(&Clock::new(), &copy));
+    let mut merged = Clock::new();
+    assert!(
+        merged.merge(&claims.as_slice()),
+        "claims in order are a clock"
+    );
+    assert_eq!(merged, copy);
 }
 
 #[test]

@@ -224,7 +224,7 @@ fn only_what_changed_is_written_and_once() {
     assert!(written(&mut input).is_empty());
 
     // Emptied by a truncation: the clock's key goes.
-    input.advertised.clear();
+    input.advertised = Clock::new();
     input.advertised_changed = true;
     let expected = changes(&[(StateKey::Advertised(channel()), None)]);
     assert_eq!(written(&mut input), expected);
