@@ -21,7 +21,7 @@ pub use host::{
     TaskState, TaskStatus, Waited, WatermarkAnswer,
 };
 pub use log::{
-    Appended, Consumer, Ids, Log, LogConfig, NewRecord, PARTITIONS_MAX, Producer, RECORD_BYTES_MAX,
-    ReadError, SendError, TopicConfig, TopicError, Transaction,
+    Appended, Consumer, Ids, Log, LogConfig, NewRecord, OpenError, PARTITIONS_MAX, Producer,
+    RECORD_BYTES_MAX, ReadError, SendError, StorageError, TopicConfig, TopicError, Transaction,
 };
 pub use time::TimeSource;

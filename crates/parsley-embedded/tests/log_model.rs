@@ -242,7 +242,7 @@ impl Run {
             }
             Action::Commit { transaction } if transaction < self.open.len() => {
                 let (id, transaction) = self.open.swap_remove(transaction);
-                transaction.commit();
+                transaction.commit().unwrap();
                 self.model.end(id, Fate::Committed);
             }
             Action::Abort { transaction } if transaction < self.open.len() => {

@@ -405,7 +405,7 @@ fn markers_and_withdrawn_runs_hold_nobody_up() {
     transaction
         .send(NewRecord::to("orders").key("k").value("only"))
         .unwrap();
-    transaction.commit();
+    transaction.commit().unwrap();
     assert_eq!(running.wait_until_idle(), Waited::Reached);
     let mut transaction = producer.begin();
     transaction

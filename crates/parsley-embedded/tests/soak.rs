@@ -82,7 +82,7 @@ fn run(seed: u64) {
                 drop(withdrawn);
                 let mut transaction = producer.begin();
                 transaction.send(record()).unwrap();
-                transaction.commit();
+                transaction.commit().unwrap();
             }
         }
     });

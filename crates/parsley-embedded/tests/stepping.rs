@@ -140,7 +140,7 @@ fn steps_and_threads_leave_the_same_bytes() {
     for topic in ["x", "y", "out"] {
         assert_eq!(records(&by_threads, topic), records(&by_steps, topic));
     }
-    let ordering = |host: &Host| host.log().ordering_state("app-s", 0);
+    let ordering = |host: &Host| host.log().ordering_state("app-s", 0).unwrap();
     assert!(ordering(&by_steps).is_some());
     assert_eq!(ordering(&by_threads), ordering(&by_steps));
     let positions = |host: &Host| host.log().committed_positions("app-s");
@@ -254,7 +254,7 @@ fn a_step_reads_of_each_input_what_it_may() {
                 .send(NewRecord::to(topic).key("k").value(value))
                 .unwrap();
         }
-        transaction.commit();
+        transaction.commit().unwrap();
         send(&host, topic, "k", "3");
     }
     let mut stepper = opened(&host, &pair());

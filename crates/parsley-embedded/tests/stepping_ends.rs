@@ -44,7 +44,7 @@ fn a_step_that_fails_in_its_middle_is_given_up_and_made_again() {
     let committed = || {
         let log = host.log();
         (
-            log.ordering_state("app-fork", 0),
+            log.ordering_state("app-fork", 0).unwrap(),
             log.committed_positions("app-fork"),
         )
     };

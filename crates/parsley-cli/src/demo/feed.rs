@@ -221,7 +221,7 @@ impl Feeder {
     fn end_batch(&mut self) {
         self.in_batch = 0;
         if let Some(batch) = self.batch.take() {
-            batch.commit();
+            let _ = batch.commit();
         }
     }
 }

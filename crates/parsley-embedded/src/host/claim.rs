@@ -157,7 +157,7 @@ fn check_and_take(
         .map(|name| audit::find_topic(&state.storage, name, app, widest))
         .transpose()?;
     for stage in &stages {
-        state.storage.group_mut(&stage.group).width = Some(stage.width);
+        state.storage.set_width(&stage.group, stage.width);
         state.running_groups.insert(stage.group.clone());
     }
     Ok(Fitting { stages, audit })

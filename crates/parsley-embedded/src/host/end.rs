@@ -3,7 +3,7 @@
 use parsley_core::{NodeError, Refusal};
 use parsley_stage::{ApplicationError, TaskError};
 
-use crate::log::SendError;
+use crate::log::{SendError, StorageError};
 
 /// An execution of a task ended: nothing of the step in flight is kept, and the task goes on from committed state once it is opened anew.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -18,6 +18,9 @@ pub enum TaskEnd {
     /// A send could not be appended (decisions E5 and E6). A running application tries again.
     #[error(transparent)]
     Append(SendError),
+    /// The log's directory could not be read or written. A running application tries again.
+    #[error(transparent)]
+    Storage(StorageError),
 }
 
 impl TaskEnd {
@@ -62,5 +65,11 @@ impl From<NodeError> for TaskEnd {
 impl From<SendError> for TaskEnd {
     fn from(error: SendError) -> Self {
         Self::Append(error)
+    }
+}
+
+impl From<StorageError> for TaskEnd {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
     }
 }

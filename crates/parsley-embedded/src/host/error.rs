@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use parsley_core::Refusal;
 
-/// A host's settings are out of range.
+use crate::log::OpenError;
+
+/// A host cannot be made as it is set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
@@ -24,6 +26,14 @@ pub enum HostError {
         /// The largest number possible.
         max: usize,
     },
+    /// Both a log and a directory are named.
+    #[error(
+        "a host works over the log that it is given, or over the one in a directory, not over both"
+    )]
+    TwoLogs,
+    /// The directory cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
 }
 
 /// An application cannot be started.

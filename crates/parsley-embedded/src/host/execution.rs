@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
-use parsley_stage::{Processed, RawSend, Task};
+use parsley_stage::{Processed, RawSend, StepCommit, Task};
 
 use super::audit::Audit;
 use super::context::Context;
@@ -18,7 +18,9 @@ use super::observed::Observed;
 use super::reads::Reads;
 use super::status::InputStatus;
 use super::sweep::{Learned, Sweep};
-use crate::log::{Fetched, OutOfRange, SendError, State, StepWriter};
+use crate::log::{
+    FetchError, FetchLimits, Fetched, OutOfRange, SendError, State, StepChanges, StepWriter,
+};
 
 /// How many sequence claims a stamp may hold before the host asks for high watermarks.
 const SEQUENCE_CLAIMS_MAX: usize = 64;
@@ -61,10 +63,7 @@ impl Execution {
     pub(crate) fn open(context: &Context) -> Result<(Self, Opened), TaskEnd> {
         let (facts, stores, audit) = {
             let mut state = context.log.lock();
-            let stores = state
-                .storage
-                .group_mut(&context.group)
-                .task(context.partition);
+            let stores = state.storage.task_stores(&context.group, context.partition);
             let audit = Audit::begin(context, &state);
             (open_facts(context, &state, &stores)?, stores, audit)
         };
@@ -78,13 +77,7 @@ impl Execution {
         )?;
         let step = task.finish_step(&[])?;
         let committed: BTreeMap<Channel, Offset> = step.positions.iter().copied().collect();
-        context.log.step().commit(
-            &context.group,
-            context.partition,
-            step.positions,
-            step.ordering,
-            step.fold,
-        );
+        context.log.step().commit(changes_of(context, step))?;
         task.step_committed();
         for joined in &opened.joined {
             let log_start = facts.log_starts.get(&joined.channel).copied().unwrap_or(0);
@@ -168,7 +161,7 @@ impl Execution {
             self.check(context)?;
         };
         let moved = !fetched.is_empty();
-        for (index, Fetched { records, next }) in fetched {
+        for (index, Fetched { records, next, .. }) in fetched {
             let channel = self.sources[index].channel;
             for record in records {
                 let offset = record.offset;
@@ -195,7 +188,7 @@ impl Execution {
         context: &Context,
         state: &State,
         reads: &Reads,
-    ) -> Result<Vec<(usize, Fetched)>, Refusal> {
+    ) -> Result<Vec<(usize, Fetched)>, TaskEnd> {
         self.fetched_version = state.version;
         let mut fetched = Vec::new();
         for (index, source) in self.sources.iter_mut().enumerate() {
@@ -214,9 +207,20 @@ impl Execution {
             let records_max = limit
                 .records_max
                 .map_or(records_max, |limit| limit.min(records_max));
-            let found = partition
-                .fetch(source.position, until, records_max)
-                .map_err(|range| out_of_range(source, range))?;
+            let limits = FetchLimits {
+                records_max,
+                bytes_max: context.settings.fetch_bytes_max,
+            };
+            let found = state
+                .storage
+                .fetch(source.channel, source.position, until, limits);
+            let Some(found) = found else {
+                continue;
+            };
+            let found = found.map_err(|error| match error {
+                FetchError::OutOfRange(range) => out_of_range(source, range).into(),
+                FetchError::Storage(error) => TaskEnd::Storage(error),
+            })?;
             if found.next > source.position {
                 fetched.push((index, found));
             }
@@ -263,13 +267,7 @@ impl Execution {
         for entry in audited {
             step.append(entry)?;
         }
-        step.commit(
-            &context.group,
-            context.partition,
-            changes.positions,
-            changes.ordering,
-            changes.fold,
-        );
+        step.commit(changes_of(context, changes))?;
         self.task.step_committed();
         self.steps_since_evidence += 1;
         // What was fed may wait by sequence, and the log need not have changed since watermarks were last asked for.
@@ -494,6 +492,21 @@ fn append(
         }
     }
     Ok(acknowledged.into_iter().collect())
+}
+
+fn changes_of(context: &Context, step: StepCommit) -> StepChanges {
+    let StepCommit {
+        positions,
+        ordering,
+        fold,
+    } = step;
+    StepChanges {
+        group: context.group.clone(),
+        task: context.partition,
+        positions,
+        ordering,
+        fold,
+    }
 }
 
 fn record_of(send: RawSend) -> Record {

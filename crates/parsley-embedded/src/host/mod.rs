@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use parsley_core::TopicId;
@@ -100,7 +101,31 @@ impl fmt::Debug for Host {
 impl Host {
     /// A host with default settings and an empty log in memory.
     pub fn in_memory() -> Self {
-        Self::builder().build().expect("no default setting is zero")
+        Self::builder()
+            .build()
+            .expect("no default setting is out of range, and a log in memory needs nothing")
+    }
+
+    /// A host with default settings and the log in a directory, which is made when there is none ([`Log::open`]). Topics, records,
+    /// positions and the state of every task outlive the process: an application that is started again goes on where it was.
+    ///
+    /// ```
+    /// use parsley_embedded::Host;
+    ///
+    /// # let parent = tempfile::tempdir()?;
+    /// # let dir = parent.path().join("data");
+    /// let host = Host::open(&dir)?;
+    /// host.create_topic("orders", 2)?;
+    /// drop(host);
+    /// assert!(Host::open(&dir)?.log().topic_id("orders").is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be opened.
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, HostError> {
+        Self::builder().data_dir(dir.as_ref()).build()
     }
 
     /// Configures a host.

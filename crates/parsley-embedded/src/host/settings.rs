@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) max_rounds: usize,
     pub(crate) max_step_deliveries: usize,
     pub(crate) fetch_records_max: usize,
+    pub(crate) fetch_bytes_max: usize,
     /// Delays in fetch rounds, by stage and topic.
     pub(crate) delays: BTreeMap<(String, String), u64>,
     /// The topic of the account of deliveries.
@@ -65,6 +67,7 @@ pub(crate) struct Settings {
 pub struct HostBuilder {
     config: LogConfig,
     log: Option<Log>,
+    data_dir: Option<PathBuf>,
     settings: Settings,
 }
 
@@ -79,6 +82,7 @@ impl Default for HostBuilder {
             max_rounds: TaskConfig::MAX_ROUNDS,
             max_step_deliveries: TaskConfig::MAX_STEP_DELIVERIES,
             fetch_records_max: 500,
+            fetch_bytes_max: 4 << 20,
             delays: BTreeMap::new(),
             audit: None,
             on_delivery: None,
@@ -87,6 +91,7 @@ impl Default for HostBuilder {
         Self {
             config: LogConfig::default(),
             log: None,
+            data_dir: None,
             settings,
         }
     }
@@ -111,6 +116,12 @@ impl HostBuilder {
     /// Has the host work over an existing log, and with what applications have committed there, instead of an empty one.
     pub fn over(mut self, log: Log) -> Self {
         self.log = Some(log);
+        self
+    }
+
+    /// Has the host work over the log in a directory ([`Log::open`]), which is made when there is none.
+    pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.data_dir = Some(dir.into());
         self
     }
 
@@ -161,6 +172,13 @@ impl HostBuilder {
     /// Sets how many records a task fetches from each input for a step, at least 1. Default 500.
     pub fn fetch_records_max(mut self, records: usize) -> Self {
         self.settings.fetch_records_max = records;
+        self
+    }
+
+    /// Sets how many bytes of keys, values and headers a task fetches from each input for a step, at least 1; a record that is larger is
+    /// fetched alone. Default 4 MiB.
+    pub fn fetch_bytes_max(mut self, bytes: usize) -> Self {
+        self.settings.fetch_bytes_max = bytes;
         self
     }
 
@@ -230,11 +248,13 @@ impl HostBuilder {
     ///
     /// # Errors
     ///
-    /// When a number is 0 that has to be at least 1, or the log is to take records larger than [`RECORD_BYTES_MAX`].
+    /// When a number is 0 that has to be at least 1, the log is to take records larger than [`RECORD_BYTES_MAX`], both a log and a directory
+    /// are named, or the directory cannot be opened.
     pub fn build(self) -> Result<Host, HostError> {
         let Self {
             config,
             log,
+            data_dir,
             settings,
         } = self;
         let at_least_1 = [
@@ -242,6 +262,7 @@ impl HostBuilder {
             ("max_rounds", settings.max_rounds == 0),
             ("max_step_deliveries", settings.max_step_deliveries == 0),
             ("fetch_records_max", settings.fetch_records_max == 0),
+            ("fetch_bytes_max", settings.fetch_bytes_max == 0),
             ("window_records", settings.node.window_records == 0),
             ("clock_budget_bytes", settings.node.clock_budget_bytes == 0),
             ("record_bytes_max", config.record_bytes_max == 0),
@@ -256,8 +277,14 @@ impl HostBuilder {
                 max: RECORD_BYTES_MAX,
             });
         }
+        let log = match (log, data_dir) {
+            (Some(_), Some(_)) => return Err(HostError::TwoLogs),
+            (Some(log), None) => log,
+            (None, Some(dir)) => Log::open(dir, config)?,
+            (None, None) => Log::new(config),
+        };
         Ok(Host {
-            log: log.unwrap_or_else(|| Log::new(config)),
+            log,
             settings: Arc::new(settings),
         })
     }

@@ -30,6 +30,9 @@ pub struct LogConfig {
     /// The largest record taken, in bytes of key, value and headers; at most [`RECORD_BYTES_MAX`], which a greater number comes to.
     /// 64 MiB by default.
     pub record_bytes_max: usize,
+    /// How much memory a log in a directory takes for what was written and read lately, in bytes. What is being written comes on top. 16 MiB
+    /// by default. A log in memory has all of itself there.
+    pub cache_bytes: usize,
 }
 
 impl Default for LogConfig {
@@ -38,6 +41,7 @@ impl Default for LogConfig {
             ids: Ids::Random,
             time: TimeSource::system(),
             record_bytes_max: 64 << 20,
+            cache_bytes: 16 << 20,
         }
     }
 }
@@ -61,6 +65,13 @@ impl LogConfig {
     #[must_use]
     pub fn record_bytes_max(mut self, record_bytes_max: usize) -> Self {
         self.record_bytes_max = record_bytes_max;
+        self
+    }
+
+    /// Sets how much memory a log in a directory takes for what was written and read lately, in bytes.
+    #[must_use]
+    pub fn cache_bytes(mut self, cache_bytes: usize) -> Self {
+        self.cache_bytes = cache_bytes;
         self
     }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use parsley_core::{Offset, Record, TopicId};
 
-use super::partition::OutOfRange;
-use super::{Log, ReadError};
+use super::{FetchError, FetchLimits, Log, OutOfRange, ReadError};
 
-/// How many records of a partition a consumer takes at once.
-const BATCH_RECORDS: usize = 1024;
+/// How much of a partition a consumer takes at once.
+const BATCH: FetchLimits = FetchLimits {
+    records_max: 1024,
+    bytes_max: 4 << 20,
+};
 
 /// A plain reader of one topic: committed records, partition by partition, in offset order. It belongs to no group and commits nothing.
 ///
@@ -84,7 +86,7 @@ impl Consumer {
     ///
     /// # Errors
     ///
-    /// When the topic has been deleted, or a position is out of range.
+    /// When the topic has been deleted, a position is out of range, or the directory cannot be read.
     pub fn poll_now(&mut self) -> Result<Vec<Record>, ReadError> {
         self.read(None)
     }
@@ -148,22 +150,22 @@ impl Consumer {
             let until = ends.and_then(|ends| ends.get(&partition).copied());
             let fetched = state
                 .storage
-                .partition(channel)
+                .fetch(channel, position, until, BATCH)
                 .ok_or_else(|| ReadError::DeletedTopic {
                     topic: self.name.clone(),
-                })?
-                .fetch(position, until, BATCH_RECORDS)
-                .map_err(
-                    |OutOfRange {
-                         log_start,
-                         high_watermark,
-                     }| ReadError::OutOfRange {
-                        channel,
-                        position,
-                        log_start,
-                        high_watermark,
-                    },
-                )?;
+                })?;
+            let fetched = fetched.map_err(|error| match error {
+                FetchError::Storage(error) => ReadError::Storage(error),
+                FetchError::OutOfRange(OutOfRange {
+                    log_start,
+                    high_watermark,
+                }) => ReadError::OutOfRange {
+                    channel,
+                    position,
+                    log_start,
+                    high_watermark,
+                },
+            })?;
             positions.insert(partition, fetched.next);
             records.extend(fetched.records);
         }

@@ -1,6 +1,8 @@
 //! What a log refuses to do.
 
-use parsley_core::{Channel, Offset, TopicId};
+use parsley_core::{Channel, Offset, StoreError, TopicId};
+
+use super::StorageError;
 
 /// A topic could not be created, changed or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +66,9 @@ pub enum TopicError {
         /// One past the last offset.
         high_watermark: Offset,
     },
+    /// The directory could not be read or written.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
 }
 
 /// A record could not be appended.
@@ -104,6 +109,9 @@ pub enum SendError {
         /// The largest size taken ([`LogConfig::record_bytes_max`](crate::LogConfig::record_bytes_max)).
         bytes_max: usize,
     },
+    /// The directory could not be read or written.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
 }
 
 /// Records could not be read.
@@ -146,4 +154,21 @@ pub enum ReadError {
         /// One past the last offset.
         high_watermark: Offset,
     },
+    /// A task's state could not be read.
+    #[error("{reason}")]
+    State {
+        /// What the store says.
+        reason: String,
+    },
+    /// The directory could not be read or written.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::State {
+            reason: error.to_string(),
+        }
+    }
 }

@@ -2,18 +2,21 @@
 //! well, transactions, read-committed readers, retention.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use parsley_core::{Channel, Header, Id, MemoryStore, Offset, Record, TopicId};
+use parsley_core::{Channel, Id, MemoryStore, Offset, Record, StateStore, TopicId, Visit};
 use parsley_stage::NameFault;
 use uuid::Uuid;
 
 mod config;
 mod consumer;
+mod disk;
 mod error;
 mod partition;
 mod producer;
+mod state;
 mod step;
 mod storage;
 #[cfg(test)]
@@ -21,13 +24,17 @@ mod tests;
 
 pub use config::{Ids, LogConfig, PARTITIONS_MAX, RECORD_BYTES_MAX, TopicConfig};
 pub use consumer::Consumer;
+pub use disk::{OpenError, StorageError};
 pub use error::{ReadError, SendError, TopicError};
-pub(crate) use partition::{Fetched, OutOfRange};
+pub(crate) use partition::{FetchLimits, Fetched, OutOfRange};
 pub use producer::{Appended, NewRecord, Producer, Transaction};
+pub(crate) use state::{CommittedStore, TaskStores};
 pub(crate) use step::StepWriter;
-pub(crate) use storage::{Storage, TaskStores};
+pub(crate) use storage::{FetchError, StepChanges, Storage};
 
-use partition::{Outcome, TransactionId};
+use disk::Disk;
+use partition::{TransactionId, record_bytes};
+use storage::{Effect, Ticket};
 
 /// A log. A clone is another handle to the same log.
 ///
@@ -52,6 +59,8 @@ pub struct Log {
 
 struct Shared {
     config: LogConfig,
+    /// `None` in memory.
+    disk: Option<Arc<Disk>>,
     state: Mutex<State>,
     /// Something can be read, is gone, or was asked of a task: what readers and tasks wait for.
     changed: Condvar,
@@ -92,15 +101,64 @@ impl Default for Log {
 impl Log {
     /// An empty log in memory.
     pub fn new(config: LogConfig) -> Self {
+        Self::of(config, None, Storage::default())
+    }
+
+    /// The log in a directory, which is made when there is none. It is open until the last handle to it is dropped, and one process can
+    /// have it open, once.
+    ///
+    /// What has been acknowledged is durable: a topic when it has been created or deleted, a record when its send returns, a transaction
+    /// when its commit does, a step of a task when others see it. A transaction that was open when the directory was left, however that
+    /// came, is aborted. [`Log::high_watermark`] alone tells of what may yet be lost.
+    ///
+    /// ```
+    /// use parsley_embedded::{Log, LogConfig, NewRecord};
+    ///
+    /// # let parent = tempfile::tempdir()?;
+    /// # let dir = parent.path().join("data");
+    /// let log = Log::open(&dir, LogConfig::default())?;
+    /// log.create_topic("orders", 2)?;
+    /// log.producer().send(NewRecord::to("orders").key("alice").value("3 apples"))?;
+    /// drop(log);
+    ///
+    /// let log = Log::open(&dir, LogConfig::default())?;
+    /// assert_eq!(log.consumer("orders")?.read_to_end()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When another process has it open, it holds something else than a log, or a log in a format that this build does not know, and when
+    /// it cannot be read or is damaged. It is left as it is then.
+    pub fn open(dir: impl AsRef<Path>, config: LogConfig) -> Result<Self, OpenError> {
+        // Half for what tasks and readers find in memory, half for the database.
+        let cache_bytes = config.cache_bytes / 2;
+        let (disk, loaded) = Disk::open(dir.as_ref(), cache_bytes)?;
+        let disk = Arc::new(disk);
+        let storage = Storage::on_disk(Arc::clone(&disk), loaded, cache_bytes);
+        Ok(Self::of(config, Some(disk), storage))
+    }
+
+    fn of(config: LogConfig, disk: Option<Arc<Disk>>, storage: Storage) -> Self {
+        let state = State {
+            storage,
+            ..State::default()
+        };
         let shared = Shared {
             config,
-            state: Mutex::default(),
+            disk,
+            state: Mutex::new(state),
             changed: Condvar::default(),
             progress: Condvar::default(),
         };
         Self {
             shared: Arc::new(shared),
         }
+    }
+
+    /// The log's directory; `None` in memory.
+    pub fn dir(&self) -> Option<&Path> {
+        self.shared.disk.as_ref().map(|disk| disk.dir())
     }
 
     /// The log's settings.
@@ -112,7 +170,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When the name is taken or is none, or the number of partitions is out of range.
+    /// When the name is taken or is none, the number of partitions is out of range, or the directory cannot be written.
     pub fn create_topic(&self, name: &str, partitions: i32) -> Result<TopicId, TopicError> {
         self.create_topic_with(name, TopicConfig::partitions(partitions))
     }
@@ -121,7 +179,7 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When the name is taken or is none, or a number is out of range.
+    /// When the name is taken or is none, a number is out of range, or the directory cannot be written.
     pub fn create_topic_with(
         &self,
         name: &str,
@@ -147,6 +205,7 @@ impl Log {
                 found: 0,
             });
         }
+        let _writing = self.to_write();
         let mut state = self.lock();
         if state.storage.topic_id(name).is_some() {
             return Err(TopicError::Exists { topic: topic() });
@@ -158,12 +217,13 @@ impl Log {
                 format!("{seed}/{name}/{}", state.storage.incarnations(name)).as_bytes(),
             )),
         };
-        if state.storage.incarnations(name) > 0 {
-            state.upheavals += 1;
-        }
+        let is_new_name = state.storage.incarnations(name) == 0;
         state
             .storage
-            .create_topic(id, name, config.partitions, config.offsets_max);
+            .create_topic(id, name, config.partitions, config.offsets_max)?;
+        if !is_new_name {
+            state.upheavals += 1;
+        }
         self.wake(&mut state);
         Ok(id)
     }
@@ -172,10 +232,11 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When there is no such topic.
+    /// When there is no such topic, or the directory cannot be written.
     pub fn delete_topic(&self, name: &str) -> Result<(), TopicError> {
+        let _writing = self.to_write();
         let mut state = self.lock();
-        if state.storage.delete_topic(name).is_none() {
+        if !state.storage.delete_topic(name)? {
             return Err(TopicError::Unknown {
                 topic: name.to_owned(),
             });
@@ -189,31 +250,33 @@ impl Log {
     ///
     /// # Errors
     ///
-    /// When there is no such partition, or the offset is negative or above the high watermark.
+    /// When there is no such partition, or the offset is negative or above the high watermark. When the directory cannot be written the
+    /// records are gone all the same, unless the process ends before a later write succeeds.
     pub fn delete_records(&self, channel: Channel, before: Offset) -> Result<(), TopicError> {
         let mut state = self.lock();
-        let partition = state
+        let moved = state
             .storage
-            .partition_mut(channel)
-            .ok_or(TopicError::UnknownPartition { channel })?;
-        let moved = partition.delete_records(before).map_err(
-            |OutOfRange {
-                 log_start,
-                 high_watermark,
-             }| {
-                TopicError::OutOfRange {
-                    channel,
-                    before,
-                    log_start,
-                    high_watermark,
-                }
-            },
-        )?;
+            .delete_records(channel, before)
+            .ok_or(TopicError::UnknownPartition { channel })?
+            .map_err(
+                |OutOfRange {
+                     log_start,
+                     high_watermark,
+                 }| {
+                    TopicError::OutOfRange {
+                        channel,
+                        before,
+                        log_start,
+                        high_watermark,
+                    }
+                },
+            )?;
         if moved {
             state.upheavals += 1;
             self.wake(&mut state);
         }
-        Ok(())
+        drop(state);
+        Ok(self.save()?)
     }
 
     /// The topics there are, by name.
@@ -273,27 +336,50 @@ impl Log {
     }
 
     /// A copy of the committed ordering state of a group's task (`docs/protocol.md`, State); `None` if it never committed a step.
-    pub fn ordering_state(&self, group: &str, partition: i32) -> Option<MemoryStore> {
-        Some(
-            self.lock()
-                .storage
-                .group(group)?
-                .known_task(partition)?
-                .ordering
-                .snapshot(),
-        )
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read.
+    pub fn ordering_state(
+        &self,
+        group: &str,
+        partition: i32,
+    ) -> Result<Option<MemoryStore>, ReadError> {
+        self.copy_of(group, partition, |stores| stores.ordering)
     }
 
     /// A copy of the committed fold state of a group's task (`docs/protocol.md`, State); `None` if it never committed a step.
-    pub fn fold_state(&self, group: &str, partition: i32) -> Option<MemoryStore> {
-        Some(
-            self.lock()
-                .storage
-                .group(group)?
-                .known_task(partition)?
-                .fold
-                .snapshot(),
-        )
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be read.
+    pub fn fold_state(
+        &self,
+        group: &str,
+        partition: i32,
+    ) -> Result<Option<MemoryStore>, ReadError> {
+        self.copy_of(group, partition, |stores| stores.fold)
+    }
+
+    fn copy_of(
+        &self,
+        group: &str,
+        partition: i32,
+        which: impl FnOnce(TaskStores) -> CommittedStore,
+    ) -> Result<Option<MemoryStore>, ReadError> {
+        let Some(stores) = self.lock().storage.known_task(group, partition) else {
+            return Ok(None);
+        };
+        // Every step writes ordering state.
+        let mut has_committed = false;
+        stores.ordering.scan(b"", b"", &mut |_, _| {
+            has_committed = true;
+            Visit::Break(())
+        })?;
+        has_committed
+            .then(|| which(stores).snapshot())
+            .transpose()
+            .map_err(ReadError::from)
     }
 
     /// A producer.
@@ -321,12 +407,84 @@ impl Log {
         self.lock().next_transaction()
     }
 
-    fn end_transaction(&self, id: TransactionId, touched: &BTreeSet<Channel>, outcome: Outcome) {
+    fn commit_transaction(
+        &self,
+        id: TransactionId,
+        touched: BTreeSet<Channel>,
+    ) -> Result<(), StorageError> {
         let mut state = self.lock();
-        if state.storage.end_transaction(id, touched, outcome) {
+        let ticket = state.storage.commit(id, touched, None);
+        self.settle(state, ticket)
+    }
+
+    fn abort_transaction(&self, id: TransactionId, touched: &BTreeSet<Channel>) {
+        let mut state = self.lock();
+        if state.storage.abort(id, touched) {
             state.upheavals += 1;
         }
         self.wake(&mut state);
+    }
+
+    /// Waits until a commit is durable, and has it take effect. Commits that wait at the same time are made durable together.
+    pub(crate) fn settle(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        ticket: Ticket,
+    ) -> Result<(), StorageError> {
+        let number = match ticket {
+            Ticket::Settled(effect) => {
+                self.tell(&mut state, effect);
+                return Ok(());
+            }
+            Ticket::Waits(number) => number,
+        };
+        drop(state);
+        let _writing = self.to_write();
+        loop {
+            // Whoever wrote in the meantime may have written this as well.
+            if let Some(outcome) = self.lock().storage.outcome_of(number) {
+                return outcome;
+            }
+            // It is part of the save that begins now. What fails is the outcome.
+            let _ = self.write_down();
+        }
+    }
+
+    /// Makes everything durable that was changed until now.
+    fn save(&self) -> Result<(), StorageError> {
+        let _writing = self.to_write();
+        self.write_down()
+    }
+
+    /// Writes down what is not in the directory. Nobody else writes meanwhile; the lock is free while the system does.
+    fn write_down(&self) -> Result<(), StorageError> {
+        let Some(disk) = &self.shared.disk else {
+            return Ok(());
+        };
+        let Some(save) = self.lock().storage.begin_save() else {
+            return Ok(());
+        };
+        let written = match &save {
+            Ok(save) => disk.write(&save.batch),
+            Err(error) => Err(error.clone()),
+        };
+        let mut state = self.lock();
+        if let Ok(save) = save {
+            let effect = state.storage.end_save(save, written.clone());
+            self.tell(&mut state, effect);
+        }
+        written
+    }
+
+    fn tell(&self, state: &mut State, effect: Effect) {
+        state.upheavals += u64::from(effect.log_start_moved);
+        if effect.is_readable || effect.log_start_moved {
+            self.wake(state);
+        }
+    }
+
+    fn to_write(&self) -> Option<MutexGuard<'_, ()>> {
+        self.shared.disk.as_ref().map(|disk| disk.to_write())
     }
 
     fn append(
@@ -370,30 +528,29 @@ impl Log {
             headers,
         };
         self.check_size(&topic, &record)?;
-        let log = state
-            .storage
-            .partition_mut(channel)
-            .expect("the partition is below the topic's count");
-        let offset = log.append(record, transaction);
-        let trimmed = state.storage.retain_newest(channel);
-        if trimmed {
+        let exists = "the partition is below the topic's count";
+        let Some(transaction) = transaction else {
+            let alone = state.next_transaction();
+            let (offset, ticket) = state.storage.send(record, alone).expect(exists);
+            self.settle(state, ticket)?;
+            return Ok(Appended { channel, offset });
+        };
+        let offset = state.storage.append(record, transaction).expect(exists);
+        if state.storage.retain_newest(channel) {
             state.upheavals += 1;
-        }
-        if trimmed || transaction.is_none() {
             self.wake(&mut state);
+        }
+        if state.storage.has_much_unsaved() {
+            drop(state);
+            self.save().inspect_err(|_| {
+                self.lock().storage.withdraw(transaction, channel, offset);
+            })?;
         }
         Ok(Appended { channel, offset })
     }
 
     fn check_size(&self, topic: &str, record: &Record) -> Result<(), SendError> {
-        let header_bytes = |header: &Header| {
-            header.name.len() + header.value.as_ref().map_or(0, |value| value.len())
-        };
-        let field_bytes =
-            |field: &Option<bytes::Bytes>| field.as_ref().map_or(0, |field| field.len());
-        let bytes = field_bytes(&record.key)
-            + field_bytes(&record.value)
-            + record.headers.iter().map(header_bytes).sum::<usize>();
+        let bytes = record_bytes(record);
         let bytes_max = self.shared.config.largest_record();
         if bytes > bytes_max {
             return Err(SendError::TooLarge {

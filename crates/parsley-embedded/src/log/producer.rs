@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use parsley_core::{Channel, Header, Offset};
 
-use super::partition::{Outcome, TransactionId};
-use super::{Log, SendError};
+use super::partition::TransactionId;
+use super::{Log, SendError, StorageError};
 
 /// A record to be appended.
 ///
@@ -117,11 +117,11 @@ impl Producer {
         Self { log }
     }
 
-    /// Appends a committed record.
+    /// Appends a committed record, durable when this returns.
     ///
     /// # Errors
     ///
-    /// When the topic or the partition does not exist, or the record is too large.
+    /// When the topic or the partition does not exist, the record is too large, or the directory cannot be written.
     pub fn send(&self, record: NewRecord) -> Result<Appended, SendError> {
         self.log.append(record, None)
     }
@@ -155,33 +155,36 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// When the topic or the partition does not exist, or the record is too large. The transaction stays open.
+    /// When the topic or the partition does not exist, the record is too large, or the directory cannot be written. The transaction stays
+    /// open, without that record.
     pub fn send(&mut self, record: NewRecord) -> Result<Appended, SendError> {
         let appended = self.log.append(record, Some(self.id))?;
         self.touched.insert(appended.channel);
         Ok(appended)
     }
 
-    /// Makes the records readable. A marker takes the next offset of every partition written to. Topics deleted in the meantime took
-    /// their share of the transaction with them.
-    pub fn commit(mut self) {
-        self.end(Outcome::Committed);
+    /// Makes the records readable, and durable. A marker takes the next offset of every partition written to. Topics deleted in the meantime
+    /// took their share of the transaction with them.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be written. The transaction is aborted then.
+    pub fn commit(mut self) -> Result<(), StorageError> {
+        self.open = false;
+        let touched = std::mem::take(&mut self.touched);
+        self.log.commit_transaction(self.id, touched)
     }
 
     /// Withdraws the records. They keep their offsets, and a marker takes the next one.
-    pub fn abort(mut self) {
-        self.end(Outcome::Aborted);
-    }
-
-    fn end(&mut self, outcome: Outcome) {
-        if std::mem::replace(&mut self.open, false) {
-            self.log.end_transaction(self.id, &self.touched, outcome);
-        }
+    pub fn abort(self) {
+        // Dropping it does.
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.end(Outcome::Aborted);
+        if self.open {
+            self.log.abort_transaction(self.id, &self.touched);
+        }
     }
 }

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::MutexGuard;
 
-use parsley_core::{Changes, Channel, Offset, Record};
+use parsley_core::{Channel, Offset, Record};
 
-use super::partition::{Outcome, TransactionId};
-use super::{Log, SendError, State};
+use super::partition::TransactionId;
+use super::{Log, SendError, State, StepChanges, StorageError};
 
 /// A step that is being written, with the log's lock held: nobody sees any of it before the commit, and nobody writes in between. Dropped
 /// without a commit it leaves an aborted run, as a failed step does on a broker, and nothing at all when nothing was appended.
 pub(crate) struct StepWriter<'a> {
     log: &'a Log,
-    state: MutexGuard<'a, State>,
+    /// `None` once the commit has begun.
+    state: Option<MutexGuard<'a, State>>,
     transaction: TransactionId,
     touched: BTreeSet<Channel>,
-    ended: bool,
 }
 
 impl<'a> StepWriter<'a> {
@@ -26,10 +26,9 @@ impl<'a> StepWriter<'a> {
     ) -> Self {
         Self {
             log,
-            state,
+            state: Some(state),
             transaction,
             touched: BTreeSet::new(),
-            ended: false,
         }
     }
 
@@ -41,55 +40,52 @@ impl<'a> StepWriter<'a> {
     pub(crate) fn append(&mut self, record: Record) -> Result<Offset, SendError> {
         let channel = record.channel;
         let topic = channel.topic;
-        let name = &self
+        let state = self
             .state
+            .as_mut()
+            .expect("the commit takes the writer, and the lock is held until then");
+        let name = &state
             .storage
             .topic(topic)
             .ok_or(SendError::DeletedTopic { topic })?
             .name;
         self.log.check_size(name, &record)?;
-        let partition = self
-            .state
+        let offset = state
             .storage
-            .partition_mut(channel)
+            .append(record, self.transaction)
             .ok_or(SendError::DeletedTopic { topic })?;
-        let offset = partition.append(record, Some(self.transaction));
         self.touched.insert(channel);
         Ok(offset)
     }
 
-    /// Makes the step durable and visible: a marker on every partition it wrote to, the positions, and the changes of both stores.
-    pub(crate) fn commit(
-        mut self,
-        group: &str,
-        partition: i32,
-        positions: Vec<(Channel, Offset)>,
-        ordering: Changes,
-        fold: Changes,
-    ) {
-        self.state
+    /// Makes the step durable and visible: a marker on every partition it wrote to, the positions, and the changes of both stores. The lock
+    /// is free while it waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be written. The step is aborted then.
+    pub(crate) fn commit(mut self, changes: StepChanges) -> Result<(), StorageError> {
+        let touched = std::mem::take(&mut self.touched);
+        let Some(mut state) = self.state.take() else {
+            return Ok(());
+        };
+        let ticket = state
             .storage
-            .commit_task(group, partition, positions, ordering, fold);
-        self.end(Outcome::Committed);
-    }
-
-    fn end(&mut self, outcome: Outcome) {
-        if std::mem::replace(&mut self.ended, true) || self.touched.is_empty() {
-            return;
-        }
-        if self
-            .state
-            .storage
-            .end_transaction(self.transaction, &self.touched, outcome)
-        {
-            self.state.upheavals += 1;
-        }
-        self.log.wake(&mut self.state);
+            .commit(self.transaction, touched, Some(changes));
+        self.log.settle(state, ticket)
     }
 }
 
 impl Drop for StepWriter<'_> {
     fn drop(&mut self) {
-        self.end(Outcome::Aborted);
+        if self.touched.is_empty() {
+            return;
+        }
+        if let Some(state) = &mut self.state {
+            if state.storage.abort(self.transaction, &self.touched) {
+                state.upheavals += 1;
+            }
+            self.log.wake(state);
+        }
     }
 }

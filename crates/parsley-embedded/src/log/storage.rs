@@ -1,16 +1,24 @@
 //! Everything of a log that outlives a process: topics and their records, group positions, the state of tasks.
 //!
-//! The rest of the crate changes it only through the methods here, with the log's lock held, and in units that have to become durable
-//! together: a topic's creation or removal, an append, the end of a transaction, a deletion of records, a step. It decides nothing and
-//! wakes nobody. A log on a disk replaces this struct alone.
+//! The rest of the crate changes it only through the methods here, with the log's lock held. It decides nothing and wakes nobody.
+//!
+//! What is changed together is written down together ([`Storage::commit`], [`Storage::send`]), takes effect when it is durable, and has a
+//! [`Ticket`] until then. In memory that is at once. On disk it is when a [`Save`] that has it succeeds: [`Storage::begin_save`] collects
+//! everything that is not in the directory yet, and [`Storage::end_save`] hears what came of it.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use parsley_core::{Changes, Channel, MemoryStore, Offset, StateStore, StoreError, TopicId, Visit};
+use parsley_core::{Changes, Channel, Offset, Record, TopicId};
 
-use super::partition::{Outcome, PartitionLog, TransactionId};
+use super::disk::values::{self, TopicValue};
+use super::disk::{Disk, Loaded, StorageError};
+use super::partition::{FetchLimits, Fetched, OutOfRange, Outcome, PartitionLog, TransactionId};
+use super::state::TaskStores;
+
+mod save;
+
+pub(crate) use save::{Effect, Ticket};
 
 /// A topic that exists.
 #[derive(Clone, Debug)]
@@ -37,11 +45,21 @@ pub(crate) struct Group {
     tasks: BTreeMap<i32, TaskStores>,
 }
 
-/// The two stores of a task, shared with the task that reads them.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct TaskStores {
-    pub(crate) ordering: CommittedStore,
-    pub(crate) fold: CommittedStore,
+/// What a step changes beside its sends.
+#[derive(Debug)]
+pub(crate) struct StepChanges {
+    pub(crate) group: String,
+    pub(crate) task: i32,
+    pub(crate) positions: Vec<(Channel, Offset)>,
+    pub(crate) ordering: Changes,
+    pub(crate) fold: Changes,
+}
+
+/// Why nothing was fetched.
+#[derive(Clone, Debug)]
+pub(crate) enum FetchError {
+    OutOfRange(OutOfRange),
+    Storage(StorageError),
 }
 
 #[derive(Debug, Default)]
@@ -51,9 +69,51 @@ pub(crate) struct Storage {
     /// How many topics of each name there have been.
     incarnations: BTreeMap<Arc<str>, u64>,
     groups: BTreeMap<String, Group>,
+    /// `None` in memory.
+    saving: Option<save::Saving>,
 }
 
 impl Storage {
+    /// The storage of a log on disk, with what its directory has.
+    pub(crate) fn on_disk(disk: Arc<Disk>, loaded: Loaded, cache_bytes: usize) -> Self {
+        let mut storage = Self {
+            saving: Some(save::Saving::new(disk, cache_bytes)),
+            ..Self::default()
+        };
+        let mut channels_of_all = Vec::new();
+        for topic in loaded.topics {
+            let name: Arc<str> = topic.name.into();
+            let channels = (0..).zip(&topic.partitions);
+            channels_of_all.extend(channels.map(|(partition, _)| topic.id.partition(partition)));
+            storage.names.insert(Arc::clone(&name), topic.id);
+            let partitions = topic
+                .partitions
+                .into_iter()
+                .map(|(log_start, high_watermark)| PartitionLog::saved(log_start, high_watermark))
+                .collect();
+            let log = TopicLog {
+                name,
+                offsets_max: topic.offsets_max,
+                partitions,
+            };
+            storage.topics.insert(topic.id, log);
+        }
+        for (name, count) in loaded.incarnations {
+            storage.incarnations.insert(name.into(), count);
+        }
+        for (name, width) in loaded.widths {
+            storage.group_mut(&name).width = Some(width);
+        }
+        for (name, channel, position) in loaded.positions {
+            storage.group_mut(&name).positions.insert(channel, position);
+        }
+        // What was open when the directory was left may have kept retention back.
+        for channel in channels_of_all {
+            storage.retain_newest(channel);
+        }
+        storage
+    }
+
     pub(crate) fn topic_id(&self, name: &str) -> Option<TopicId> {
         self.names.get(name).copied()
     }
@@ -73,11 +133,17 @@ impl Storage {
             .get(usize::try_from(channel.partition).ok()?)
     }
 
-    pub(crate) fn partition_mut(&mut self, channel: Channel) -> Option<&mut PartitionLog> {
-        self.topics
+    /// A partition that is about to change.
+    fn partition_mut(&mut self, channel: Channel) -> Option<&mut PartitionLog> {
+        let partition = self
+            .topics
             .get_mut(&channel.topic)?
             .partitions
-            .get_mut(usize::try_from(channel.partition).ok()?)
+            .get_mut(usize::try_from(channel.partition).ok()?)?;
+        if let Some(saving) = &mut self.saving {
+            saving.changed(channel);
+        }
+        Some(partition)
     }
 
     /// How many topics of this name there have been so far.
@@ -85,48 +151,141 @@ impl Storage {
         self.incarnations.get(name).copied().unwrap_or(0)
     }
 
+    /// Creates a topic.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be written; then there is none.
     pub(crate) fn create_topic(
         &mut self,
         id: TopicId,
         name: &str,
         partitions: i32,
         offsets_max: Option<u64>,
-    ) {
+    ) -> Result<(), StorageError> {
+        let incarnations = self.incarnations(name) + 1;
+        if let Some(saving) = &self.saving {
+            let topic = TopicValue {
+                name: name.to_owned(),
+                partitions,
+                offsets_max,
+            };
+            saving
+                .disk()
+                .write(&values::creation(id, &topic, incarnations))?;
+        }
         let name: Arc<str> = name.into();
         let partitions = (0..partitions).map(|_| PartitionLog::default()).collect();
-        self.topics.insert(
-            id,
-            TopicLog {
-                name: Arc::clone(&name),
-                offsets_max,
-                partitions,
-            },
-        );
-        *self.incarnations.entry(Arc::clone(&name)).or_insert(0) += 1;
+        let log = TopicLog {
+            name: Arc::clone(&name),
+            offsets_max,
+            partitions,
+        };
+        self.topics.insert(id, log);
+        self.incarnations.insert(Arc::clone(&name), incarnations);
         self.names.insert(name, id);
+        Ok(())
     }
 
-    /// Removes a topic with all its records. What groups have committed on it stays, as it does on a broker.
-    pub(crate) fn delete_topic(&mut self, name: &str) -> Option<TopicId> {
-        let id = self.names.remove(name)?;
+    /// Removes a topic with all its records. What groups have committed on it stays, as it does on a broker. Returns whether there was one.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be written; then it is still there.
+    pub(crate) fn delete_topic(&mut self, name: &str) -> Result<bool, StorageError> {
+        let Some(id) = self.topic_id(name) else {
+            return Ok(false);
+        };
+        if let Some(saving) = &mut self.saving {
+            let disk = Arc::clone(saving.disk());
+            disk.write(&disk.removal(id)?)?;
+            saving.forget_topic(id);
+        }
+        self.names.remove(name);
         self.topics.remove(&id);
-        Some(id)
+        Ok(true)
     }
 
-    /// Ends a transaction on the partitions it wrote to, as far as they still exist, and applies size retention. Returns whether a log
-    /// start moved.
-    pub(crate) fn end_transaction<'a>(
+    /// Appends a record of a transaction to a partition that exists. Returns where it stands.
+    pub(crate) fn append(&mut self, record: Record, transaction: TransactionId) -> Option<Offset> {
+        let bytes = super::partition::record_bytes(&record);
+        let offset = self
+            .partition_mut(record.channel)?
+            .append(record, Some(transaction));
+        if let Some(saving) = &mut self.saving {
+            saving.took(bytes);
+        }
+        Some(offset)
+    }
+
+    /// Appends a record that is a transaction of its own, without a marker, to a partition that exists.
+    pub(crate) fn send(
         &mut self,
-        id: TransactionId,
-        touched: impl IntoIterator<Item = &'a Channel>,
+        record: Record,
+        transaction: TransactionId,
+    ) -> Option<(Offset, Ticket)> {
+        let channel = record.channel;
+        let offset = self.append(record, transaction)?;
+        let ticket = self.commit_when_durable(transaction, BTreeSet::from([channel]), None);
+        Some((offset, ticket))
+    }
+
+    /// Commits a transaction with a marker on each of the partitions it wrote to, as far as they still exist, together with what a step
+    /// changes.
+    pub(crate) fn commit(
+        &mut self,
+        transaction: TransactionId,
+        touched: BTreeSet<Channel>,
+        changes: Option<StepChanges>,
+    ) -> Ticket {
+        self.mark_end(transaction, &touched);
+        self.commit_when_durable(transaction, touched, changes)
+    }
+
+    /// Aborts a transaction, with a marker on each of the partitions it wrote to. Returns whether a log start moved.
+    pub(crate) fn abort(
+        &mut self,
+        transaction: TransactionId,
+        touched: &BTreeSet<Channel>,
+    ) -> bool {
+        self.mark_end(transaction, touched);
+        self.settle(transaction, touched, Outcome::Aborted)
+    }
+
+    fn mark_end(&mut self, transaction: TransactionId, touched: &BTreeSet<Channel>) {
+        for channel in touched {
+            if let Some(partition) = self.partition_mut(*channel) {
+                partition.mark_end(transaction);
+            }
+        }
+    }
+
+    /// Withdraws a record of an open transaction.
+    pub(crate) fn withdraw(
+        &mut self,
+        transaction: TransactionId,
+        channel: Channel,
+        offset: Offset,
+    ) {
+        if let Some(partition) = self.partition_mut(channel) {
+            partition.withdraw_one(transaction, offset);
+        }
+    }
+
+    /// Settles a transaction on the partitions it wrote to, as far as they still exist, and applies size retention. Returns whether a log
+    /// start moved.
+    fn settle(
+        &mut self,
+        transaction: TransactionId,
+        touched: &BTreeSet<Channel>,
         outcome: Outcome,
     ) -> bool {
         let mut moved = false;
-        for channel in touched {
-            if let Some(partition) = self.partition_mut(*channel) {
-                partition.end_transaction(id, outcome);
+        for &channel in touched {
+            if let Some(partition) = self.partition_mut(channel) {
+                partition.settle(transaction, outcome);
             }
-            moved |= self.retain_newest(*channel);
+            moved |= self.retain_newest(channel);
         }
         moved
     }
@@ -144,87 +303,73 @@ impl Storage {
             .is_some_and(|partition| partition.keep_newest(offsets_max))
     }
 
+    /// Removes the records of a partition that exists below an offset. Returns whether the log start moved.
+    pub(crate) fn delete_records(
+        &mut self,
+        channel: Channel,
+        before: Offset,
+    ) -> Option<Result<bool, OutOfRange>> {
+        Some(self.partition_mut(channel)?.delete_records(before))
+    }
+
+    /// Reads committed records of a partition that exists from a position, and nothing at or above `until`.
+    pub(crate) fn fetch(
+        &self,
+        channel: Channel,
+        from: Offset,
+        until: Option<Offset>,
+        limits: FetchLimits,
+    ) -> Option<Result<Fetched, FetchError>> {
+        let partition = self.partition(channel)?;
+        let end = match partition.readable(from, until) {
+            Ok(end) => end,
+            Err(range) => return Some(Err(FetchError::OutOfRange(range))),
+        };
+        let mut fetched = Fetched::at(from);
+        let on_disk = end.min(partition.tail_start());
+        if let (true, Some(saving)) = (from < on_disk, &self.saving) {
+            let withdrawn = partition.withdrawn();
+            if let Err(error) =
+                saving
+                    .disk()
+                    .fetch(channel, &mut fetched, on_disk, limits, withdrawn)
+            {
+                return Some(Err(FetchError::Storage(error)));
+            }
+        }
+        partition.fetch_tail(&mut fetched, end, limits);
+        Some(Ok(fetched))
+    }
+
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {
         self.groups.get(name)
     }
 
-    pub(crate) fn group_mut(&mut self, name: &str) -> &mut Group {
+    fn group_mut(&mut self, name: &str) -> &mut Group {
         self.groups.entry(name.to_owned()).or_default()
     }
 
-    /// Applies what a step changed beside its sends.
-    pub(crate) fn commit_task(
-        &mut self,
-        group: &str,
-        partition: i32,
-        positions: Vec<(Channel, Offset)>,
-        ordering: Changes,
-        fold: Changes,
-    ) {
-        let group = self.group_mut(group);
-        group.positions.extend(positions);
-        let task = group.task(partition);
-        task.ordering.apply(ordering);
-        task.fold.apply(fold);
+    /// Records how many tasks a group has. Durable with the first step that one of them commits.
+    pub(crate) fn set_width(&mut self, group: &str, width: i32) {
+        self.group_mut(group).width = Some(width);
+        if let Some(saving) = &mut self.saving {
+            saving.set_width(group, width);
+        }
     }
-}
 
-impl Group {
     /// The stores of a task, empty when it never ran.
-    pub(crate) fn task(&mut self, partition: i32) -> TaskStores {
-        self.tasks.entry(partition).or_default().clone()
+    pub(crate) fn task_stores(&mut self, group: &str, task: i32) -> TaskStores {
+        match &self.saving {
+            None => self.group_mut(group).tasks.entry(task).or_default().clone(),
+            Some(saving) => saving.task_stores(group, task),
+        }
     }
 
     /// The stores of a task that has run.
-    pub(crate) fn known_task(&self, partition: i32) -> Option<&TaskStores> {
-        self.tasks.get(&partition)
-    }
-}
-
-/// A task's committed state: read by the task, written by the log when a step commits.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CommittedStore(Arc<Mutex<MemoryStore>>);
-
-/// A task stages its changes over its committed state and never writes to it.
-#[derive(Debug, thiserror::Error)]
-#[error("committed state is changed by the step's commit alone")]
-struct ReadOnly;
-
-impl CommittedStore {
-    /// A copy of the whole store.
-    pub(crate) fn snapshot(&self) -> MemoryStore {
-        self.lock().clone()
-    }
-
-    fn apply(&self, changes: Changes) {
-        self.lock().apply(changes);
-    }
-
-    /// Nothing that runs under this lock leaves the map half changed, so a panic elsewhere in the holder is no reason to stop reading.
-    fn lock(&self) -> MutexGuard<'_, MemoryStore> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl StateStore for CommittedStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        self.lock().get(key)
-    }
-
-    fn put(&mut self, _: &[u8], _: Bytes) -> Result<(), StoreError> {
-        Err(StoreError::new(ReadOnly))
-    }
-
-    fn delete(&mut self, _: &[u8]) -> Result<(), StoreError> {
-        Err(StoreError::new(ReadOnly))
-    }
-
-    fn scan(
-        &self,
-        prefix: &[u8],
-        from: &[u8],
-        visit: &mut dyn FnMut(&[u8], &Bytes) -> Visit,
-    ) -> Result<(), StoreError> {
-        self.lock().scan(prefix, from, visit)
+    pub(crate) fn known_task(&self, group: &str, task: i32) -> Option<TaskStores> {
+        match &self.saving {
+            None => self.groups.get(group)?.tasks.get(&task).cloned(),
+            Some(saving) => Some(saving.task_stores(group, task)),
+        }
     }
 }

@@ -312,7 +312,11 @@ impl ConformanceHost for EmbeddedHost {
 
     fn end(&mut self, transaction: EdgeTransaction, commit: bool) {
         match self.transactions.remove(&transaction.0) {
-            Some(transaction) if commit => transaction.commit(),
+            Some(transaction) if commit => {
+                transaction
+                    .commit()
+                    .expect("a log in memory takes every commit");
+            }
             Some(transaction) => transaction.abort(),
             None => {}
         }
@@ -521,7 +525,7 @@ impl ConformanceHost for EmbeddedHost {
 
     fn state_of(&self, task: TaskNo, key: Option<&[u8]>) -> Option<Bytes> {
         let partition = self.tasks.get(&task.0)?.partition;
-        let state = self.log.fold_state(self.group(task)?, partition)?;
+        let state = self.log.fold_state(self.group(task)?, partition).ok()??;
         state.get(&fold::state_key(key)).ok().flatten()
     }
 

@@ -1,0 +1,141 @@
+//! What can go wrong with a directory.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A log's directory could not be read or written.
+///
+/// Nothing that was acknowledged is lost. What was being written is not durable and does not take effect: a step that fails with it is
+/// tried again, a send or a transaction may be. The directory works again as soon as its file system does.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StorageError {
+    /// The file system has no space left.
+    #[error("no space is left for {}: free some, and it goes on ({reason})", dir.display())]
+    Full {
+        /// The directory.
+        dir: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// The system failed to read or to write.
+    #[error("{} cannot be read or written: {reason}", dir.display())]
+    Io {
+        /// The directory.
+        dir: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// The directory has something that was never written there.
+    #[error("{} is damaged: {found}; restore it from a copy", dir.display())]
+    Corrupt {
+        /// The directory.
+        dir: PathBuf,
+        /// What was found, and where.
+        found: String,
+    },
+}
+
+/// A log's directory could not be opened. It is left as it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A process has it open, this one or another.
+    #[error("{} is in use{}: one process can have it open, and once", dir.display(), by(*process))]
+    InUse {
+        /// The directory.
+        dir: PathBuf,
+        /// The process that has it open, if it said so.
+        process: Option<u32>,
+    },
+    /// It holds other files and no log.
+    #[error("{} is no directory of a log: it holds {found}; name an empty directory or a new one", dir.display())]
+    Foreign {
+        /// The directory.
+        dir: PathBuf,
+        /// One of the files.
+        found: String,
+    },
+    /// It was written in a format that this build does not know.
+    #[error("{} is of format {found}, and this build reads format {expected}: use the version that wrote it", dir.display())]
+    Format {
+        /// The directory.
+        dir: PathBuf,
+        /// What its format file says, shortened when it is long.
+        found: String,
+        /// The format of this build.
+        expected: u32,
+    },
+    /// The system failed to read or to write a file.
+    #[error("{}: {reason}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's words.
+        reason: String,
+    },
+    /// The log in it cannot be read.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
+fn by(process: Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" by process {process}"))
+}
+
+impl StorageError {
+    pub(crate) fn io(dir: &Path, error: &io::Error) -> Self {
+        let (dir, reason) = (dir.to_owned(), error.to_string());
+        match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::Full { dir, reason },
+            _ => Self::Io { dir, reason },
+        }
+    }
+
+    pub(crate) fn corrupt(dir: &Path, found: impl std::fmt::Display) -> Self {
+        Self::Corrupt {
+            dir: dir.to_owned(),
+            found: found.to_string(),
+        }
+    }
+}
+
+impl OpenError {
+    pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
+        Self::Io {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_was_found_where_and_what_to_do() {
+        let dir = PathBuf::from("data");
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(
+            StorageError::io(&dir, &full).to_string(),
+            "no space is left for data: free some, and it goes on (no storage space)"
+        );
+        let in_use = OpenError::InUse {
+            dir: dir.clone(),
+            process: Some(7),
+        };
+        assert_eq!(
+            in_use.to_string(),
+            "data is in use by process 7: one process can have it open, and once"
+        );
+        let foreign = OpenError::Foreign {
+            dir,
+            found: "photo.jpg".to_owned(),
+        };
+        assert_eq!(
+            foreign.to_string(),
+            "data is no directory of a log: it holds photo.jpg; name an empty directory or a new one"
+        );
+    }
+}
