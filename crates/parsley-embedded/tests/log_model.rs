@@ -7,6 +7,9 @@ use parsley_embedded::{
     Log, LogConfig, NewRecord, ReadError, TopicConfig, TopicError, Transaction,
 };
 use proptest::prelude::*;
+use tempfile::TempDir;
+
+mod support;
 
 const TOPICS: [&str; 2] = ["a", "b"];
 const PARTITIONS: i32 = 2;
@@ -47,6 +50,8 @@ enum Action {
     Read {
         topic: usize,
     },
+    /// The process ends, and another one opens the directory. Nothing happens to a log in memory.
+    Restart,
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -67,6 +72,7 @@ fn action() -> impl Strategy<Value = Action> {
             .prop_map(|(topic, partition, before)| Action::DeleteRecords { topic, partition, before }),
         2 => topic.clone().prop_map(|topic| Action::Consume { topic }),
         5 => topic.prop_map(|topic| Action::Read { topic }),
+        1 => Just(Action::Restart),
     ]
 }
 
@@ -84,19 +90,19 @@ enum Fate {
     Aborted,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct ModelPartition {
     written: Vec<Written>,
     log_start: i64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct ModelTopic {
     offsets_max: Option<u64>,
     partitions: Vec<ModelPartition>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Model {
     topics: BTreeMap<&'static str, ModelTopic>,
     fates: BTreeMap<u64, Fate>,
@@ -178,21 +184,65 @@ fn number(record: &parsley_core::Record) -> u64 {
 
 struct Run {
     log: Log,
+    dir: Option<TempDir>,
     model: Model,
+    /// What a directory has for certain.
+    durable: Model,
     open: Vec<(u64, Transaction)>,
     began: u64,
     consumers: BTreeMap<&'static str, parsley_embedded::Consumer>,
 }
 
 impl Run {
-    fn new() -> Self {
+    fn in_memory() -> Self {
+        Self::over(Log::new(LogConfig::default()), None)
+    }
+
+    fn on_disk(config: LogConfig) -> Self {
+        let dir = support::dir::fast_dir();
+        Self::over(Log::open(dir.path(), config).unwrap(), Some(dir))
+    }
+
+    fn over(log: Log, dir: Option<TempDir>) -> Self {
         Self {
-            log: Log::new(LogConfig::default()),
+            log,
+            dir,
             model: Model::default(),
+            durable: Model::default(),
             open: Vec::new(),
             began: 0,
             consumers: BTreeMap::new(),
         }
+    }
+
+    /// Everything that was written until now outlives the process.
+    fn saved(&mut self) {
+        if self.dir.is_some() {
+            self.durable = self.model.clone();
+        }
+    }
+
+    fn restart(&mut self) {
+        let Some(dir) = &self.dir else {
+            return;
+        };
+        let config = self.log.config().clone();
+        self.consumers.clear();
+        self.open.clear();
+        // Another one takes its place, so that the directory is left.
+        self.log = Log::new(LogConfig::default());
+        self.log = Log::open(dir.path(), config).unwrap();
+        let open = self.durable.fates.iter();
+        let open: Vec<u64> = open
+            .filter(|(_, fate)| **fate == Fate::Open)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in open {
+            self.durable.end(id, Fate::Aborted);
+        }
+        // Numbers of records are not used again.
+        self.durable.records = self.model.records;
+        self.model = self.durable.clone();
     }
 
     fn record(&self, topic: &str, partition: i32) -> NewRecord {
@@ -206,6 +256,7 @@ impl Run {
             Action::Create { topic, offsets_max } => self.create(TOPICS[topic], offsets_max),
             Action::Delete { topic } => {
                 let existed = self.model.topics.remove(TOPICS[topic]).is_some();
+                self.durable.topics.remove(TOPICS[topic]);
                 assert_eq!(self.log.delete_topic(TOPICS[topic]).is_ok(), existed);
             }
             Action::Send { topic, partition } => {
@@ -219,6 +270,9 @@ impl Run {
                     expected.map(|(offset, _)| offset)
                 );
                 self.model.retain();
+                if expected.is_some() {
+                    self.saved();
+                }
             }
             Action::Begin if self.open.len() < 3 => {
                 self.open.push((self.began, self.log.producer().begin()));
@@ -244,6 +298,7 @@ impl Run {
                 let (id, transaction) = self.open.swap_remove(transaction);
                 transaction.commit().unwrap();
                 self.model.end(id, Fate::Committed);
+                self.saved();
             }
             Action::Abort { transaction } if transaction < self.open.len() => {
                 let (id, transaction) = self.open.swap_remove(transaction);
@@ -264,6 +319,7 @@ impl Run {
                 }
             }
             Action::Read { topic } => self.read(TOPICS[topic]),
+            Action::Restart => self.restart(),
             _ => {}
         }
     }
@@ -281,13 +337,12 @@ impl Run {
             );
         } else {
             let partitions = (0..PARTITIONS).map(|_| ModelPartition::default()).collect();
-            self.model.topics.insert(
-                name,
-                ModelTopic {
-                    offsets_max,
-                    partitions,
-                },
-            );
+            let topic = ModelTopic {
+                offsets_max,
+                partitions,
+            };
+            self.model.topics.insert(name, topic.clone());
+            self.durable.topics.insert(name, topic);
         }
     }
 
@@ -305,6 +360,7 @@ impl Run {
         );
         if deleted.is_ok() {
             model.log_start = model.log_start.max(before);
+            self.saved();
         }
     }
 
@@ -391,15 +447,32 @@ impl Run {
     }
 }
 
+fn run(mut run: Run, actions: Vec<Action>) {
+    for action in actions {
+        run.apply(action);
+        run.check_bounds();
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_log_does_what_the_model_does(actions in prop::collection::vec(action(), 1..80)) {
-        let mut run = Run::new();
-        for action in actions {
-            run.apply(action);
-            run.check_bounds();
-        }
+        run(Run::in_memory(), actions);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// With restarts: what was acknowledged is there, and what was open is aborted.
+    #[test]
+    fn a_log_in_a_directory_does_what_the_model_does(
+        actions in prop::collection::vec(action(), 1..120),
+        caches in any::<bool>(),
+    ) {
+        let config = LogConfig::default();
+        run(Run::on_disk(if caches { config } else { config.cache_bytes(0) }), actions);
     }
 }

@@ -27,6 +27,9 @@ use parsley_sim::host::{
     EdgeTransaction, Ends, Event, Setting, Started, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
 };
 use parsley_stage::{App, fold};
+use tempfile::TempDir;
+
+use crate::dir::fast_dir;
 
 use crate::outcome::{self, failed, stop_of, stop_of_start};
 
@@ -42,6 +45,8 @@ pub struct EmbeddedHost {
     transactions: BTreeMap<u64, Transaction>,
     transactions_begun: u64,
     pub events: Vec<Event>,
+    /// Behind the log, which is in it.
+    _dir: Option<TempDir>,
 }
 
 /// A deployed stage.
@@ -203,22 +208,24 @@ impl EmbeddedHost {
     }
 }
 
-impl ConformanceHost for EmbeddedHost {
-    fn supports(append: AppendMode) -> bool {
-        append == AppendMode::Atomic
+impl EmbeddedHost {
+    /// A host whose log is in a directory, and keeps nothing in memory of what that has.
+    pub fn on_disk(setting: Setting) -> Self {
+        Self::over(setting, |config| {
+            let dir = fast_dir();
+            let log =
+                Log::open(dir.path(), config.cache_bytes(0)).expect("a new directory is made");
+            (log, Some(dir))
+        })
     }
 
-    fn can_withhold_offsets() -> bool {
-        false
-    }
-
-    fn new(setting: Setting) -> Self {
+    fn over(setting: Setting, make: impl FnOnce(LogConfig) -> (Log, Option<TempDir>)) -> Self {
         let now = Arc::new(AtomicI64::new(0));
         let time = TimeSource::from_fn({
             let now = Arc::clone(&now);
             move || now.load(Ordering::Relaxed)
         });
-        let log = Log::new(LogConfig::default().ids(Ids::Seeded(1)).time(time));
+        let (log, dir) = make(LogConfig::default().ids(Ids::Seeded(1)).time(time));
         Self {
             setting,
             application: APPLICATION.to_owned(),
@@ -230,7 +237,22 @@ impl ConformanceHost for EmbeddedHost {
             transactions: BTreeMap::new(),
             transactions_begun: 0,
             events: Vec::new(),
+            _dir: dir,
         }
+    }
+}
+
+impl ConformanceHost for EmbeddedHost {
+    fn supports(append: AppendMode) -> bool {
+        append == AppendMode::Atomic
+    }
+
+    fn can_withhold_offsets() -> bool {
+        false
+    }
+
+    fn new(setting: Setting) -> Self {
+        Self::over(setting, |config| (Log::new(config), None))
     }
 
     fn create_topic(&mut self, name: &str, partitions: i32) -> TopicId {

@@ -1,6 +1,8 @@
 //! The embedded host passes the conformance kit: every scenario, many seeds, an oracle that knows what really happened. And the kit is no
 //! formality: with a fault around the same host it finds something.
 
+#[path = "../support/dir.rs"]
+mod dir;
 mod faults;
 mod host;
 mod outcome;
@@ -18,6 +20,9 @@ use host::EmbeddedHost;
 
 /// How many seeds of each scenario are run. A build without optimisation runs fewer.
 const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 100 };
+
+/// With a log in a directory.
+const SEEDS_ON_DISK: u64 = if cfg!(debug_assertions) { 3 } else { 40 };
 
 /// On how many seeds of each scenario a fault is looked for.
 const SEEDS_WITH_A_FAULT: u64 = if cfg!(debug_assertions) { 5 } else { 20 };
@@ -132,17 +137,30 @@ fn table(reports: &[Report]) -> String {
 
 #[test]
 fn every_scenario_holds_on_the_embedded_host() {
-    let reports = Suite::all(0..SEEDS).run_on(&EmbeddedHost::new, &|_| {});
-    println!("{}", table(&reports));
+    judge(
+        &Suite::all(0..SEEDS).run_on(&EmbeddedHost::new, &|_| {}),
+        SEEDS,
+    );
+}
+
+/// The same with a log in a directory, from which everything is read.
+#[test]
+fn every_scenario_holds_on_the_embedded_host_over_a_directory() {
+    let reports = Suite::all(0..SEEDS_ON_DISK).run_on(&EmbeddedHost::on_disk, &|_| {});
+    judge(&reports, SEEDS_ON_DISK);
+}
+
+fn judge(reports: &[Report], seeds: u64) {
+    println!("{}", table(reports));
     let mut wrong = Vec::new();
-    for report in &reports {
+    for report in reports {
         let name = report.scenario.name;
         for (seed, violation) in &report.violations {
             let (rule, text) = (violation.rule, &violation.text);
             wrong.push(format!("{name}, seed {seed}: {rule}: {text}"));
         }
         let passed_over = PASSED_OVER.iter().find(|&&(passed, _)| passed == name);
-        if report.seeds != passed_over.map_or(SEEDS, |_| 0) {
+        if report.seeds != passed_over.map_or(seeds, |_| 0) {
             wrong.push(format!("{name} ran on {} seeds", report.seeds));
         }
         if let Some((_, why)) = passed_over {

@@ -1,6 +1,7 @@
 //! Small applications, and a look at what they did.
 #![allow(dead_code)]
 
+pub mod dir;
 pub mod stepping;
 
 use std::sync::{Arc, Mutex};
