@@ -37,6 +37,8 @@ pub(crate) struct Disk {
     writing: Mutex<()>,
     // Behind the database, which is closed before anybody else may open it.
     directory: Directory,
+    #[cfg(test)]
+    pub(crate) faults: tests::Faults,
 }
 
 impl fmt::Debug for Disk {
@@ -62,6 +64,8 @@ impl Disk {
             database,
             writing: Mutex::default(),
             directory,
+            #[cfg(test)]
+            faults: tests::Faults::default(),
         };
         let loaded = disk.load()?;
         Ok((disk, loaded))
@@ -78,6 +82,8 @@ impl Disk {
 
     /// Makes changes durable: all of them, or none when it fails.
     pub(crate) fn write(&self, batch: &Batch) -> Result<(), StorageError> {
+        #[cfg(test)]
+        self.faults.before_write(self.dir())?;
         self.database
             .write(batch)
             .map_err(|error| error.at(self.dir()))
@@ -320,3 +326,6 @@ impl DiskStore {
             .map_err(StoreError::new)
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

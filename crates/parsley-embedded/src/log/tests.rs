@@ -695,3 +695,279 @@ fn committed_state_is_written_by_steps_alone() {
         );
     }
 }
+
+/// A log in a directory that keeps nothing in memory of what that has, and the directory.
+fn on_disk() -> (Log, tempfile::TempDir) {
+    let dir = tempfile::tempdir().unwrap();
+    (opened(&dir), dir)
+}
+
+fn opened(dir: &tempfile::TempDir) -> Log {
+    let config = LogConfig::default()
+        .ids(Ids::Seeded(7))
+        .time(TimeSource::from_fn(|| 1_000))
+        .cache_bytes(0);
+    Log::open(dir.path(), config).unwrap()
+}
+
+fn disk(log: &Log) -> &Arc<Disk> {
+    log.shared.disk.as_ref().expect("it is in a directory")
+}
+
+fn set_full(log: &Log, full: bool) {
+    disk(log).faults.set_full(full);
+}
+
+fn full(log: &Log) -> StorageError {
+    disk::tests::full(log.dir().unwrap())
+}
+
+/// The offsets at which a partition's chunks begin.
+fn chunks(log: &Log, channel: Channel) -> Vec<Offset> {
+    let mut bases = Vec::new();
+    let prefix = disk::keys::chunks(channel);
+    let all = disk(log).store(prefix);
+    all.scan(b"", b"", &mut |key, _| {
+        bases.push(Offset::from_be_bytes(key.try_into().unwrap()));
+        Visit::Continue(())
+    })
+    .unwrap();
+    bases
+}
+
+fn value(byte: u8, bytes: usize) -> Bytes {
+    vec![byte; bytes].into()
+}
+
+#[test]
+fn what_a_full_disk_does_not_take_has_not_happened() {
+    let (log, dir) = on_disk();
+    let channel = log.create_topic("t", 1).unwrap().partition(0);
+    let producer = log.producer();
+    producer.send(to("t", "before")).unwrap();
+    let mut open = producer.begin();
+    open.send(to("t", "open")).unwrap();
+
+    set_full(&log, true);
+    let error = full(&log);
+    assert_eq!(producer.send(to("t", "no")), Err(error.clone().into()));
+    let mut transaction = producer.begin();
+    transaction.send(to("t", "no")).unwrap();
+    assert_eq!(transaction.commit(), Err(error.clone()));
+    let mut step = log.step();
+    step.append(send(channel, "no")).unwrap();
+    let step_changes = || changes("g", vec![(channel, 1)], put("o", "1"), put("f", "1"));
+    assert_eq!(step.commit(step_changes()), Err(error.clone()));
+    assert_eq!(log.create_topic("u", 1), Err(error.clone().into()));
+    assert_eq!(log.delete_topic("t"), Err(error.clone().into()));
+    assert_eq!(log.topics().len(), 1);
+    // Nobody can read past what is open; and what failed leaves offsets behind, as an aborted run does.
+    assert_eq!(read(&log, channel, 0), (seen(&[(0, "before")]), 1));
+    assert_eq!(log.high_watermark(channel), Some(7));
+    assert_eq!(log.committed_positions("g"), BTreeMap::new());
+    assert_eq!(log.ordering_state("g", 0), Ok(None));
+
+    set_full(&log, false);
+    let mut step = log.step();
+    step.append(send(channel, "step")).unwrap();
+    step.commit(step_changes()).unwrap();
+    open.commit().unwrap();
+    producer.send(to("t", "after")).unwrap();
+    let all = seen(&[(0, "before"), (1, "open"), (7, "step"), (10, "after")]);
+    assert_eq!(read(&log, channel, 0), (all.clone(), 11));
+    drop(producer);
+    drop(log);
+    let log = opened(&dir);
+    assert_eq!(read(&log, channel, 0), (all, 11));
+    assert_eq!(log.committed_positions("g"), [(channel, 1)].into());
+    let ordering = log.ordering_state("g", 0).unwrap().unwrap();
+    assert_eq!(ordering.get(b"o").unwrap().unwrap(), "1");
+    let fold = log.fold_state("g", 0).unwrap().unwrap();
+    assert_eq!(fold.get(b"f").unwrap().unwrap(), "1");
+}
+
+/// A transaction that goes on and on is written down as it grows, and what of it the disk does not take is not part of it.
+#[test]
+fn a_long_transaction_is_not_kept_in_memory() {
+    let (log, dir) = on_disk();
+    let channel = log.create_topic("t", 1).unwrap().partition(0);
+    let mut transaction = log.producer().begin();
+    let mebibyte = |byte| NewRecord::to("t").value(value(byte, 1 << 20));
+    for byte in 0..9 {
+        transaction.send(mebibyte(byte)).unwrap();
+    }
+    assert!(chunks(&log, channel).len() >= 4, "it was written down");
+    assert!(log.lock().storage.partition(channel).unwrap().tail_start() >= 4);
+    set_full(&log, true);
+    let refused = (9..20)
+        .map(|byte| transaction.send(mebibyte(byte)))
+        .position(|sent| sent == Err(full(&log).into()))
+        .unwrap() as u8
+        + 9;
+    set_full(&log, false);
+    let last = transaction.send(mebibyte(200)).unwrap().offset;
+    transaction.commit().unwrap();
+    let bytes = |log: &Log| -> Vec<u8> {
+        let records = log.consumer("t").unwrap().read_to_end().unwrap();
+        records
+            .iter()
+            .map(|record| record.value.as_ref().unwrap()[0])
+            .collect()
+    };
+    // Those behind the refused one were refused as well: there was no more room in memory.
+    let expected: Vec<u8> = (0..refused).chain([200]).collect();
+    assert_eq!(bytes(&log), expected);
+    assert!(last >= Offset::from(refused));
+    drop(log);
+    assert_eq!(bytes(&opened(&dir)), expected);
+}
+
+/// What is known to the directory as open, and is withdrawn before or behind a restart, is withdrawn there.
+#[test]
+fn an_open_transaction_that_was_written_down_can_still_be_aborted() {
+    for restarts in [false, true] {
+        let (log, dir) = on_disk();
+        let channel = log.create_topic("t", 1).unwrap().partition(0);
+        let producer = log.producer();
+        let mut aborted = producer.begin();
+        let mut committed = producer.begin();
+        aborted.send(to("t", "0")).unwrap();
+        committed.send(to("t", "1")).unwrap();
+        aborted.send(to("t", "2")).unwrap();
+        producer.send(to("t", "3")).unwrap();
+        assert_eq!(chunks(&log, channel), [0]);
+        committed.send(to("t", "4")).unwrap();
+        committed.commit().unwrap();
+        let all = seen(&[(1, "1"), (3, "3"), (4, "4")]);
+        if restarts {
+            // As a process that is killed leaves it.
+            std::mem::forget(aborted);
+            let copy = tempfile::tempdir().unwrap();
+            for file in std::fs::read_dir(dir.path()).unwrap() {
+                let path = file.unwrap().path();
+                std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+            }
+            let log = opened(&copy);
+            assert_eq!(read(&log, channel, 0), (all.clone(), 7));
+            drop(log);
+            assert_eq!(read(&opened(&copy), channel, 0), (all, 7));
+        } else {
+            aborted.abort();
+            assert_eq!(read(&log, channel, 0), (all.clone(), 7));
+            producer.send(to("t", "7")).unwrap();
+            drop((producer, log));
+            let all = [all, seen(&[(7, "7")])].concat();
+            assert_eq!(read(&opened(&dir), channel, 0), (all, 8));
+        }
+    }
+}
+
+#[test]
+fn what_retention_and_deletion_remove_leaves_the_directory() {
+    let (log, dir) = on_disk();
+    let config = TopicConfig::partitions(1).offsets_max(10);
+    let kept = log.create_topic_with("kept", config).unwrap().partition(0);
+    let gone = log.create_topic("gone", 2).unwrap();
+    let producer = log.producer();
+    for _ in 0..50 {
+        producer.send(to("kept", "x")).unwrap();
+        producer.send(to("gone", "x").partition(1)).unwrap();
+    }
+    // One save later at the latest.
+    producer.send(to("kept", "x")).unwrap();
+    let left = chunks(&log, kept);
+    assert_eq!(
+        (log.log_start(kept), left.len()),
+        (Some(41), 11),
+        "{left:?}"
+    );
+    log.delete_records(gone.partition(1), 48).unwrap();
+    assert_eq!(chunks(&log, gone.partition(1)), [48, 49]);
+    // A chunk that has more than was deleted stays whole.
+    let mut transaction = producer.begin();
+    for _ in 0..5 {
+        transaction.send(to("gone", "y").partition(0)).unwrap();
+    }
+    transaction.commit().unwrap();
+    log.delete_records(gone.partition(0), 3).unwrap();
+    assert_eq!(chunks(&log, gone.partition(0)), [0]);
+    drop((producer, log));
+
+    let log = opened(&dir);
+    assert_eq!(log.log_start(kept), Some(41));
+    assert_eq!(log.log_start(gone.partition(1)), Some(48));
+    assert_eq!(read(&log, gone.partition(0), 3).0.len(), 2);
+    log.delete_records(gone.partition(0), 6).unwrap();
+    assert_eq!(chunks(&log, gone.partition(0)), [] as [Offset; 0]);
+    log.delete_topic("gone").unwrap();
+    for prefix in disk::keys::all_of_topic(gone) {
+        disk(&log)
+            .store(prefix)
+            .scan(b"", b"", &mut |key, _| panic!("{key:?} is left"))
+            .unwrap();
+    }
+    assert_ne!(log.create_topic("gone", 1), Ok(gone), "a third one");
+    drop(log);
+    assert_eq!(opened(&dir).topics().len(), 2);
+}
+
+#[test]
+fn commits_that_wait_together_are_written_together() {
+    const SENDERS: u64 = 8;
+    let (log, _dir) = on_disk();
+    let channel = log.create_topic("t", 1).unwrap().partition(0);
+    let writes = disk(&log).faults.writes();
+    std::thread::scope(|scope| {
+        let writing = log.to_write();
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|_| scope.spawn(|| log.producer().send(to("t", "x")).unwrap()))
+            .collect();
+        // None is readable before it is durable.
+        while log.high_watermark(channel) != Some(SENDERS as Offset) {
+            std::thread::yield_now();
+        }
+        assert_eq!(log.last_stable_offset(channel), Some(0));
+        drop(writing);
+        for sender in senders {
+            sender.join().unwrap();
+        }
+    });
+    assert_eq!(log.last_stable_offset(channel), Some(SENDERS as Offset));
+    assert_eq!(disk(&log).faults.writes() - writes, 1);
+}
+
+/// One step's failure is not another's: the next save has what came while the disk was full.
+#[test]
+fn a_width_outlives_a_save_that_failed() {
+    let (log, dir) = on_disk();
+    log.create_topic("t", 1).unwrap();
+    log.lock().storage.set_width("g", 3);
+    set_full(&log, true);
+    log.producer().send(to("t", "no")).unwrap_err();
+    set_full(&log, false);
+    log.producer().send(to("t", "yes")).unwrap();
+    drop(log);
+    let width = |log: &Log| log.lock().storage.group("g").and_then(|group| group.width);
+    assert_eq!(width(&opened(&dir)), Some(3));
+}
+
+#[test]
+fn a_fetch_ends_with_the_bytes_it_may_take() {
+    for log in logs() {
+        let channel = log.create_topic("t", 1).unwrap().partition(0);
+        for bytes in [1_000, 10, 10, 10, 2_000, 10] {
+            log.producer()
+                .send(NewRecord::to("t").value(value(1, bytes)))
+                .unwrap();
+        }
+        let fetched = |from| {
+            let limits = FetchLimits {
+                records_max: 4,
+                bytes_max: 25,
+            };
+            let fetched = log.lock().storage.fetch(channel, from, None, limits);
+            fetched.unwrap().ok().unwrap().next
+        };
+        assert_eq!([0, 1, 3, 4, 5].map(fetched), [1, 3, 4, 5, 6]);
+    }
+}

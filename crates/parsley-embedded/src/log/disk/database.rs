@@ -169,7 +169,10 @@ impl Database {
 
 fn builder(cache_bytes: usize) -> redb::Builder {
     let mut builder = redb::Database::builder();
-    builder.set_cache_size(cache_bytes);
+    // Reading checks nothing: whatever the file has is checked once, when it is opened.
+    builder
+        .set_cache_size(cache_bytes)
+        .set_check_integrity_on_open(true);
     builder
 }
 
