@@ -971,3 +971,32 @@ fn a_fetch_ends_with_the_bytes_it_may_take() {
         assert_eq!([0, 1, 3, 4, 5].map(fetched), [1, 3, 4, 5, 6]);
     }
 }
+
+/// The room of what retention has removed is used again, and given back when the log is opened.
+#[test]
+fn a_directory_does_not_grow_with_what_has_been_removed() {
+    let (log, dir) = on_disk();
+    let config = TopicConfig::partitions(1).offsets_max(20);
+    log.create_topic_with("t", config).unwrap();
+    let file_bytes = || {
+        std::fs::metadata(dir.path().join("log.redb"))
+            .unwrap()
+            .len()
+    };
+    let send = |count: u8| {
+        for byte in 0..count {
+            let record = NewRecord::to("t").value(value(byte, 50_000));
+            log.producer().send(record).unwrap();
+        }
+    };
+    send(60);
+    let once = file_bytes();
+    send(120);
+    assert_eq!(file_bytes(), once);
+    let topic = log.topic_id("t").unwrap();
+    log.delete_records(topic.partition(0), 179).unwrap();
+    drop(log);
+    let log = opened(&dir);
+    assert!(file_bytes() < once / 4, "{} of {once}", file_bytes());
+    assert_eq!(log.consumer("t").unwrap().read_to_end().unwrap().len(), 1);
+}

@@ -12,6 +12,9 @@ use super::values::Batch;
 
 const TABLE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("log");
 
+/// A file that is smaller is left as it is.
+const COMPACT_FROM_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+
 /// The database failed.
 #[derive(Debug)]
 pub(super) enum DatabaseError {
@@ -39,9 +42,14 @@ impl Database {
         Ok(Self::of(path, cache_bytes, database))
     }
 
-    /// Opens a database.
+    /// Opens a database, and makes its file smaller when little of it is in use.
     pub(super) fn open(path: &Path, cache_bytes: usize) -> Result<Self, DatabaseError> {
-        let database = builder(cache_bytes).open(path)?;
+        let mut database = builder(cache_bytes).open(path)?;
+        if is_mostly_free(path, &database)? && database.compact().is_err() {
+            // Whatever kept it from that need not keep it from working.
+            drop(database);
+            database = builder(cache_bytes).open(path)?;
+        }
         Ok(Self::of(path, cache_bytes, database))
     }
 
@@ -165,6 +173,17 @@ impl Database {
         }
         Ok(())
     }
+}
+
+/// Whether a file is large, and less than a quarter of it is in use. What is free is used again, but never given back.
+fn is_mostly_free(path: &Path, database: &redb::Database) -> Result<bool, DatabaseError> {
+    let file_bytes = std::fs::metadata(path).map_err(DatabaseError::Io)?.len();
+    if file_bytes < COMPACT_FROM_BYTES {
+        return Ok(false);
+    }
+    let stats = database.begin_write()?.stats()?;
+    let used_bytes = stats.stored_bytes() + stats.metadata_bytes();
+    Ok(used_bytes < file_bytes / 4)
 }
 
 fn builder(cache_bytes: usize) -> redb::Builder {
