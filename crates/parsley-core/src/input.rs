@@ -162,7 +162,7 @@ impl Input {
             && frontier != self.stored_frontier
         {
             store.put(
-                &StateKey::Frontier(self.channel).to_bytes(),
+                &StateKey::Frontier(self.channel).text(),
                 number_to_bytes(position),
             )?;
             self.stored_frontier = frontier;
@@ -172,7 +172,7 @@ impl Input {
         }
         for sender in std::mem::take(&mut self.changed_senders) {
             if let Some(known) = self.delivered_sequences.get(&sender) {
-                let key = StateKey::DeliveredSequence(self.channel, sender).to_bytes();
+                let key = StateKey::DeliveredSequence(self.channel, sender).text();
                 store.put(&key, pair_to_bytes(known.sequence, known.offset))?;
             }
         }
@@ -187,9 +187,9 @@ pub(crate) fn write_clock(
     clock: &Clock,
 ) -> Result<(), NodeError> {
     if clock.is_empty() {
-        store.delete(&key.to_bytes())?;
+        store.delete(&key.text())?;
     } else {
-        store.put(&key.to_bytes(), wire::encode(clock).into())?;
+        store.put(&key.text(), wire::encode(clock).into())?;
     }
     Ok(())
 }

@@ -2,122 +2,19 @@
 //!
 //! Reading is strict: a key or value that this module would not have written is corrupt state (G7), with the key named.
 
-use bytes::{Buf, Bytes};
+mod held;
+mod keys;
 
-use crate::channel::{Channel, Id, Offset, SenderId, TopicId};
+use bytes::Bytes;
+
+use crate::channel::{Channel, Id, TopicId};
 use crate::clock::Clock;
-use crate::record::Header;
-use crate::wire::{self, Decoded};
+use crate::wire;
 
-/// The key of the recorded scope.
-pub const SCOPE_KEY: &[u8] = b"scope";
-/// The key of the carried ancestry.
-pub const CARRIED_KEY: &[u8] = b"ca";
-
-/// A state key, parsed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateKey {
-    /// `scope`
-    Scope,
-    /// `ca`
-    Carried,
-    /// `f/<channel>`
-    Frontier(Channel),
-    /// `cc/<channel>`
-    Advertised(Channel),
-    /// `q/<channel>/m`
-    QueueMeta(Channel),
-    /// `q/<channel>/e/<index>`
-    QueueEntry(Channel, u64),
-    /// `sq/<channel>`
-    SendSequence(Channel),
-    /// `ds/<channel>/<sender>`
-    DeliveredSequence(Channel, SenderId),
-}
-
-impl StateKey {
-    /// The key's bytes.
-    pub fn to_bytes(self) -> Vec<u8> {
-        let mut key = Vec::with_capacity(64);
-        match self {
-            Self::Scope => key.extend_from_slice(SCOPE_KEY),
-            Self::Carried => key.extend_from_slice(CARRIED_KEY),
-            Self::Frontier(channel) => push_channel(&mut key, b"f/", channel),
-            Self::Advertised(channel) => push_channel(&mut key, b"cc/", channel),
-            Self::QueueMeta(channel) => {
-                push_channel(&mut key, b"q/", channel);
-                key.extend_from_slice(b"/m");
-            }
-            Self::QueueEntry(channel, index) => {
-                key = Self::queue_entries(channel);
-                for nibble in (0..16).rev() {
-                    key.push(b"0123456789abcdef"[(index >> (4 * nibble) & 0xf) as usize]);
-                }
-            }
-            Self::SendSequence(channel) => push_channel(&mut key, b"sq/", channel),
-            Self::DeliveredSequence(channel, sender) => {
-                push_channel(&mut key, b"ds/", channel);
-                key.push(b'/');
-                push_id(&mut key, sender.0);
-            }
-        }
-        key
-    }
-
-    /// The prefix of a channel's queue entries.
-    pub fn queue_entries(channel: Channel) -> Vec<u8> {
-        let mut key = Vec::with_capacity(64);
-        push_channel(&mut key, b"q/", channel);
-        key.extend_from_slice(b"/e/");
-        key
-    }
-
-    /// Parses a key. `None` when it is not exactly one that [`StateKey::to_bytes`] writes.
-    pub fn parse(key: &[u8]) -> Option<Self> {
-        let text = std::str::from_utf8(key).ok()?;
-        let parsed = match text.split_once('/') {
-            None if key == SCOPE_KEY => Self::Scope,
-            None if key == CARRIED_KEY => Self::Carried,
-            Some(("f", rest)) => Self::Frontier(parse_channel(rest)?),
-            Some(("cc", rest)) => Self::Advertised(parse_channel(rest)?),
-            Some(("sq", rest)) => Self::SendSequence(parse_channel(rest)?),
-            Some(("ds", rest)) => {
-                let (channel, sender) = rest.split_once('/')?;
-                Self::DeliveredSequence(parse_channel(channel)?, SenderId(parse_id(sender)?))
-            }
-            Some(("q", rest)) => match rest.split_once('/')? {
-                (channel, "m") => Self::QueueMeta(parse_channel(channel)?),
-                (channel, entry) => {
-                    let index = u64::from_str_radix(entry.strip_prefix("e/")?, 16).ok()?;
-                    Self::QueueEntry(parse_channel(channel)?, index)
-                }
-            },
-            _ => return None,
-        };
-        (parsed.to_bytes() == key).then_some(parsed)
-    }
-}
-
-fn push_id(key: &mut Vec<u8>, id: Id) {
-    key.extend_from_slice(id.uuid().hyphenated().encode_lower(&mut [0; 36]).as_bytes());
-}
-
-fn push_channel(key: &mut Vec<u8>, class: &[u8], channel: Channel) {
-    key.extend_from_slice(class);
-    push_id(key, channel.topic.0);
-    key.push(b':');
-    key.extend_from_slice(channel.partition.to_string().as_bytes());
-}
-
-fn parse_id(text: &str) -> Option<Id> {
-    uuid::Uuid::parse_str(text).ok().map(Id::from_uuid)
-}
-
-fn parse_channel(text: &str) -> Option<Channel> {
-    let (topic, partition) = text.split_once(':')?;
-    let partition: i32 = partition.parse().ok()?;
-    (partition >= 0).then_some(TopicId(parse_id(topic)?).partition(partition))
-}
+pub use held::HeldRecord;
+pub(crate) use held::{HeldRef, in_order};
+pub(crate) use keys::EntryKeys;
+pub use keys::{CARRIED_KEY, SCOPE_KEY, StateKey};
 
 /// Why a stored value cannot be trusted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -145,16 +42,16 @@ pub enum CorruptValue {
 }
 
 /// A cursor over a stored value that knows its whole length.
-struct Fields {
+struct Fields<'a> {
     length: usize,
-    rest: Bytes,
+    rest: &'a [u8],
 }
 
-impl Fields {
-    fn of(value: &Bytes) -> Self {
+impl<'a> Fields<'a> {
+    fn of(value: &'a [u8]) -> Self {
         Self {
             length: value.len(),
-            rest: value.clone(),
+            rest: value,
         }
     }
 
@@ -165,16 +62,25 @@ impl Fields {
         }
     }
 
+    fn array<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], CorruptValue> {
+        let (&array, rest) = self
+            .rest
+            .split_first_chunk()
+            .ok_or_else(|| self.cut(field))?;
+        self.rest = rest;
+        Ok(array)
+    }
+
     fn i64(&mut self, field: &'static str) -> Result<i64, CorruptValue> {
-        self.rest.try_get_i64().map_err(|_| self.cut(field))
+        self.array(field).map(i64::from_be_bytes)
     }
 
     fn i32(&mut self, field: &'static str) -> Result<i32, CorruptValue> {
-        self.rest.try_get_i32().map_err(|_| self.cut(field))
+        self.array(field).map(i32::from_be_bytes)
     }
 
     fn u8(&mut self, field: &'static str) -> Result<u8, CorruptValue> {
-        self.rest.try_get_u8().map_err(|_| self.cut(field))
+        self.array(field).map(u8::from_be_bytes)
     }
 
     /// A number that is never negative.
@@ -193,20 +99,26 @@ impl Fields {
     }
 
     /// Bytes behind a length; `None` for the length -1.
-    fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<Bytes>, CorruptValue> {
+    fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>, CorruptValue> {
         let length = self.i32(field)?;
-        match usize::try_from(length) {
-            Ok(length) if length <= self.rest.len() => Ok(Some(self.rest.split_to(length))),
-            Ok(_) => Err(self.cut(field)),
-            Err(_) if length == -1 => Ok(None),
-            Err(_) => Err(CorruptValue::Field {
-                field,
-                found: length.into(),
-            }),
-        }
+        let Ok(length) = usize::try_from(length) else {
+            return match length {
+                -1 => Ok(None),
+                _ => Err(CorruptValue::Field {
+                    field,
+                    found: length.into(),
+                }),
+            };
+        };
+        let (bytes, rest) = self
+            .rest
+            .split_at_checked(length)
+            .ok_or_else(|| self.cut(field))?;
+        self.rest = rest;
+        Ok(Some(bytes))
     }
 
-    fn bytes(&mut self, field: &'static str) -> Result<Bytes, CorruptValue> {
+    fn bytes(&mut self, field: &'static str) -> Result<&'a [u8], CorruptValue> {
         self.nullable_bytes(field)?
             .ok_or(CorruptValue::Field { field, found: -1 })
     }
@@ -344,135 +256,6 @@ pub fn pair_from_bytes(value: &Bytes) -> Result<(i64, i64), CorruptValue> {
 /// When it does not decode.
 pub fn clock_from_bytes(value: &Bytes) -> Result<Clock, CorruptValue> {
     Ok(wire::decode(value)?.into_clock())
-}
-
-/// A record in the hold-back buffer, its clock checked and its entries in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldRecord {
-    /// Its position.
-    pub offset: Offset,
-    /// Its timestamp, as it came.
-    pub timestamp_ms: i64,
-    /// The sender and its send sequence, if the record carried them.
-    pub sender: Option<(SenderId, i64)>,
-    /// Its clock's bytes in order; the empty clock when the header was absent.
-    pub clock: Bytes,
-    /// Its key.
-    pub key: Option<Bytes>,
-    /// Its value.
-    pub value: Option<Bytes>,
-    /// Its application headers.
-    pub headers: Vec<Header>,
-}
-
-impl HeldRecord {
-    /// The stored value.
-    pub fn to_bytes(&self) -> Bytes {
-        let lengths = self.clock.len()
-            + self.key.as_ref().map_or(0, Bytes::len)
-            + self.value.as_ref().map_or(0, Bytes::len);
-        let mut value = Vec::with_capacity(53 + lengths);
-        value.extend_from_slice(&self.offset.to_be_bytes());
-        value.extend_from_slice(&self.timestamp_ms.to_be_bytes());
-        let (tagged, sender, sequence) = match self.sender {
-            Some((sender, sequence)) => (1, sender.0, sequence),
-            None => (0, Id { msb: 0, lsb: 0 }, -1),
-        };
-        value.push(tagged);
-        push_id_bits(&mut value, sender);
-        value.extend_from_slice(&sequence.to_be_bytes());
-        push_nullable(&mut value, Some(&self.clock));
-        push_nullable(&mut value, self.key.as_ref());
-        push_nullable(&mut value, self.value.as_ref());
-        if !self.headers.is_empty() {
-            push_count(&mut value, self.headers.len());
-            for header in &self.headers {
-                push_nullable(&mut value, Some(&header.name));
-                push_nullable(&mut value, header.value.as_ref());
-            }
-        }
-        value.into()
-    }
-
-    /// Reads the stored value.
-    ///
-    /// # Errors
-    ///
-    /// When it is not a held record. Two things that [`HeldRecord::to_bytes`] does not write are read all the same, since other writers of
-    /// this layout may: any sender sequence on an untagged record, and a clock out of order, which is sorted.
-    pub fn from_bytes(value: &Bytes) -> Result<Self, CorruptValue> {
-        let mut fields = Fields::of(value);
-        let offset = fields.natural("offset")?;
-        let timestamp_ms = fields.i64("timestamp")?;
-        let tagged = fields.u8("tagged")?;
-        let sender = SenderId(fields.id("sender")?);
-        let sequence = fields.i64("sender sequence")?;
-        let sender = match tagged {
-            0 if sender.0 == (Id { msb: 0, lsb: 0 }) => None,
-            1 if sequence >= 0 => Some((sender, sequence)),
-            1 => {
-                return Err(CorruptValue::Field {
-                    field: "sender sequence",
-                    found: sequence,
-                });
-            }
-            other => {
-                return Err(CorruptValue::Field {
-                    field: "tagged, or the sender of an untagged record,",
-                    found: other.into(),
-                });
-            }
-        };
-        let clock = in_order(fields.bytes("clock")?)?;
-        let key = fields.nullable_bytes("key")?;
-        let payload = fields.nullable_bytes("value")?;
-        let mut headers = Vec::new();
-        if !fields.rest.is_empty() {
-            let count = fields.i32("header count")?;
-            if count < 1 {
-                return Err(CorruptValue::Field {
-                    field: "header count",
-                    found: count.into(),
-                });
-            }
-            for _ in 0..count {
-                let name = fields.bytes("header name")?;
-                headers.push(Header {
-                    name,
-                    value: fields.nullable_bytes("header value")?,
-                });
-            }
-        }
-        fields.end("the end after the last field")?;
-        Ok(Self {
-            offset,
-            timestamp_ms,
-            sender,
-            clock,
-            key,
-            value: payload,
-            headers,
-        })
-    }
-}
-
-/// Checks a clock's bytes and returns them with the entries in order (decision D2).
-pub(crate) fn in_order(clock: Bytes) -> Result<Bytes, wire::CorruptClock> {
-    let resorted = match wire::decode(&clock)? {
-        Decoded::InOrder(_) => None,
-        Decoded::Resorted(sorted) => Some(wire::encode(&sorted)),
-    };
-    Ok(resorted.map_or(clock, Bytes::from))
-}
-
-fn push_nullable(value: &mut Vec<u8>, bytes: Option<&Bytes>) {
-    match bytes {
-        None => value.extend_from_slice(&(-1_i32).to_be_bytes()),
-        Some(bytes) => {
-            push_count(value, bytes.len());
-            value.extend_from_slice(bytes);
-        }
-    }
 }
 
 #[cfg(test)]

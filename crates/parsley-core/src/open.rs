@@ -3,10 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
+
 use crate::channel::{Channel, Offset, TopicId};
 use crate::clock::Clock;
 use crate::input::{DeliveredSequence, Input};
-use crate::layout::{self, CorruptValue, HeldRecord, SCOPE_KEY, Scope, StateKey};
+use crate::layout::{self, CorruptValue, EntryKeys, HeldRef, SCOPE_KEY, Scope, StateKey};
 use crate::node::{Node, NodeConfig, NodeError};
 use crate::queue::corrupt_key;
 use crate::refusal::{Refusal, RefusalCode};
@@ -83,6 +85,8 @@ struct Restored {
     send_sequences: BTreeMap<Channel, i64>,
     /// The channels whose queue has its head and tail index.
     queue_metas: BTreeSet<Channel>,
+    /// The queue whose entries are being read: they follow one another.
+    entries: Option<(Channel, EntryKeys)>,
 }
 
 impl Restored {
@@ -98,6 +102,7 @@ impl Restored {
             carried: Clock::new(),
             send_sequences: BTreeMap::new(),
             queue_metas: BTreeSet::new(),
+            entries: None,
         };
         let mut corrupt = None;
         store.scan(
@@ -122,7 +127,12 @@ impl Restored {
         Ok(restored)
     }
 
-    fn take_up(&mut self, key: &[u8], value: &bytes::Bytes) -> Result<(), String> {
+    fn take_up(&mut self, key: &[u8], value: &Bytes) -> Result<(), String> {
+        if let Some((channel, keys)) = &self.entries
+            && let Some(index) = keys.index_in(key)
+        {
+            return self.take_up_entry(*channel, index, value);
+        }
         let parsed = StateKey::parse(key).ok_or("not a key of the ordering state")?;
         if self.scope.is_none() {
             return Err("state without a recorded scope".to_owned());
@@ -143,8 +153,8 @@ impl Restored {
                 self.input(channel)?.advertised = layout::clock_from_bytes(value).map_err(text)?;
             }
             StateKey::QueueEntry(channel, index) => {
-                let record = HeldRecord::from_bytes(value).map_err(text)?;
-                self.input(channel)?.queue.restore_entry(index, record)?;
+                self.take_up_entry(channel, index, value)?;
+                self.entries = Some((channel, EntryKeys::of(channel)));
             }
             StateKey::QueueMeta(channel) => {
                 let (head, tail) = layout::pair_from_bytes(value).map_err(text)?;
@@ -160,6 +170,12 @@ impl Restored {
             }
         }
         Ok(())
+    }
+
+    fn take_up_entry(&mut self, channel: Channel, index: u64, value: &Bytes) -> Result<(), String> {
+        let held = HeldRef::read(value).map_err(|why| why.to_string())?;
+        let queue = &mut self.input(channel)?.queue;
+        Ok(queue.restore_entry(index, &held, value)?)
     }
 
     fn input(&mut self, channel: Channel) -> Result<&mut Input, String> {

@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
+
 use crate::channel::{Channel, Offset, SenderId};
 use crate::clock::{Claims, Section};
-use crate::layout::{HeldRecord, StateKey};
+use crate::layout::{EntryKeys, HeldRecord, HeldRef, StateKey, pair_to_bytes};
 use crate::node::NodeError;
 use crate::refusal::{Refusal, RefusalCode};
 use crate::store::{StateStore, Visit};
-use crate::wire::ClockRef;
+use crate::wire::{ClockRef, Decoded};
 
 /// A held record with its index, as it leaves the queue.
 pub(crate) struct Taken {
@@ -116,40 +118,29 @@ impl Queue {
         let wanted = (self.window as u64).min(self.spilled);
         let mut next = self.head;
         let mut corrupt = None;
-        let channel = self.channel;
+        let keys = EntryKeys::of(self.channel);
         let front = &mut self.front;
-        store.scan(
-            &StateKey::queue_entries(channel),
-            &StateKey::QueueEntry(channel, next).to_bytes(),
-            &mut |key, value| {
-                let expected = StateKey::QueueEntry(channel, next);
-                match HeldRecord::from_bytes(value) {
-                    Ok(record) if key == expected.to_bytes() => front.push_back(record),
-                    Ok(_) => {
-                        corrupt = Some(corrupt_key(
-                            &expected.to_bytes(),
-                            "the held entry is missing",
-                        ));
-                        return Visit::Break(());
-                    }
-                    Err(why) => {
-                        corrupt = Some(corrupt_key(key, why));
-                        return Visit::Break(());
-                    }
+        store.scan(keys.prefix(), keys.clone().at(next), &mut |key, value| {
+            match HeldRecord::from_bytes(value) {
+                Ok(record) if keys.index_in(key) == Some(next) => front.push_back(record),
+                Ok(_) => return Visit::Break(()),
+                Err(why) => {
+                    corrupt = Some(corrupt_key(key, why));
+                    return Visit::Break(());
                 }
-                next += 1;
-                if next - self.head < wanted {
-                    Visit::Continue(())
-                } else {
-                    Visit::Break(())
-                }
-            },
-        )?;
+            }
+            next += 1;
+            if next - self.head < wanted {
+                Visit::Continue(())
+            } else {
+                Visit::Break(())
+            }
+        })?;
         if let Some(refusal) = corrupt {
             return Err(refusal.into());
         }
         if next - self.head < wanted {
-            let missing = StateKey::QueueEntry(channel, next).to_bytes();
+            let missing = StateKey::QueueEntry(self.channel, next).text();
             return Err(corrupt_key(&missing, "the held entry is missing").into());
         }
         self.spilled -= wanted;
@@ -159,42 +150,35 @@ impl Queue {
     /// Gives every record that is still held after a drain its index.
     pub fn settle_indices(&mut self) {
         let end = self.head + self.len();
-        let mut index = self.tail;
-        while index < end {
-            let at = self.place(index);
-            let record = if at < self.front.len() {
-                &self.front[at]
-            } else {
-                &self.back[at - self.front.len()]
-            };
+        if self.tail == end {
+            return;
+        }
+        let fresh = last(&self.front, &self.back, (end - self.tail) as usize);
+        for (index, record) in (self.tail..end).zip(fresh) {
             if let Some((sender, sequence)) = record.sender {
                 note_sequence(self.sequences.entry(sender).or_default(), sequence);
             }
-            note_claims(&mut self.claimed, index, record);
-            index += 1;
-            self.meta_changed = true;
+            if let Some(clock) = ClockRef::of_checked(&record.clock) {
+                note_claims(&mut self.claimed, index, &clock);
+            }
         }
         self.tail = end;
+        self.meta_changed = true;
     }
 
-    /// The place in `front` followed by `back` of an index that is in memory.
-    fn place(&self, index: u64) -> usize {
+    /// The record that has this index; one of those in memory.
+    fn in_memory(&self, index: u64) -> &HeldRecord {
         let from_head = (index - self.head) as usize;
-        if from_head < self.front.len() {
-            from_head
-        } else {
-            from_head - self.spilled as usize
+        match from_head.checked_sub(self.front.len()) {
+            None => &self.front[from_head],
+            Some(behind) => &self.back[behind - self.spilled as usize],
         }
     }
 
+    /// The records without an index.
     fn fresh(&self) -> impl Iterator<Item = &HeldRecord> {
-        let fresh = (self.len() - (self.tail - self.head)) as usize;
-        let in_back = fresh.min(self.back.len());
-        let in_front = fresh - in_back;
-        self.front
-            .iter()
-            .skip(self.front.len() - in_front)
-            .chain(self.back.iter().skip(self.back.len() - in_back))
+        let fresh = self.len() - (self.tail - self.head);
+        last(&self.front, &self.back, fresh as usize)
     }
 
     fn forget(&mut self, index: u64, record: &HeldRecord) {
@@ -269,54 +253,63 @@ impl Queue {
     /// Writes what changed since the last call and drops from memory what the store now has beyond the window.
     pub fn write(&mut self, store: &mut (impl StateStore + ?Sized)) -> Result<(), NodeError> {
         self.settle_indices();
-        for index in self.stored_head..self.head.min(self.stored) {
-            store.delete(&StateKey::QueueEntry(self.channel, index).to_bytes())?;
-        }
-        self.stored_head = self.head;
-        for index in self.stored.max(self.head)..self.tail {
-            let at = self.place(index);
-            let record = if at < self.front.len() {
-                &self.front[at]
-            } else {
-                &self.back[at - self.front.len()]
-            };
-            store.put(
-                &StateKey::QueueEntry(self.channel, index).to_bytes(),
-                record.to_bytes(),
-            )?;
-        }
-        self.stored = self.tail;
         if self.meta_changed {
-            let meta = crate::layout::pair_to_bytes(self.head as i64, self.tail as i64);
-            store.put(&StateKey::QueueMeta(self.channel).to_bytes(), meta)?;
-            self.meta_changed = false;
+            self.write_entries(store)?;
         }
         let beyond = self.front.len().saturating_sub(self.window);
         self.front.truncate(self.window);
         self.spilled += (beyond + self.back.len()) as u64;
         self.back = VecDeque::new();
+        // A step that took more than usual leaves no memory behind.
+        if self.front.capacity() > 2 * self.window {
+            self.front.shrink_to(self.window);
+        }
         Ok(())
     }
 
-    /// Takes up one entry of a stored queue, in key order.
-    pub fn restore_entry(&mut self, index: u64, record: HeldRecord) -> Result<(), &'static str> {
+    fn write_entries(&mut self, store: &mut (impl StateStore + ?Sized)) -> Result<(), NodeError> {
+        let mut keys = EntryKeys::of(self.channel);
+        for index in self.stored_head..self.head.min(self.stored) {
+            store.delete(keys.at(index))?;
+        }
+        self.stored_head = self.head;
+        for index in self.stored.max(self.head)..self.tail {
+            store.put(keys.at(index), self.in_memory(index).to_bytes())?;
+        }
+        self.stored = self.tail;
+        let meta = pair_to_bytes(self.head as i64, self.tail as i64);
+        store.put(&StateKey::QueueMeta(self.channel).text(), meta)?;
+        self.meta_changed = false;
+        Ok(())
+    }
+
+    /// Takes up one entry of a stored queue, in key order. Only what lies in the window is kept.
+    pub fn restore_entry(
+        &mut self,
+        index: u64,
+        held: &HeldRef<'_>,
+        value: &Bytes,
+    ) -> Result<(), &'static str> {
         if self.is_empty() {
             (self.head, self.tail, self.stored, self.stored_head) = (index, index, index, index);
         } else if index != self.tail {
             return Err("the held entries have a gap before this one");
         }
-        if !self.is_empty() && record.offset <= self.last_offset {
+        if !self.is_empty() && held.offset <= self.last_offset {
             return Err("the held entries stand out of position order");
         }
-        self.last_offset = record.offset;
-        if let Some((sender, sequence)) = record.sender {
+        self.last_offset = held.offset;
+        if let Some((sender, sequence)) = held.sender {
             note_sequence(self.sequences.entry(sender).or_default(), sequence);
         }
-        note_claims(&mut self.claimed, index, &record);
+        match &held.clock {
+            Decoded::InOrder(clock) => note_claims(&mut self.claimed, index, clock),
+            Decoded::Resorted(clock) => note_claims(&mut self.claimed, index, clock),
+        }
         self.tail = index.checked_add(1).ok_or("the index is out of range")?;
         self.stored = self.tail;
         if self.front.len() < self.window {
-            self.front.push_back(record);
+            self.front.push_back(held.to_record(value));
         } else {
             self.spilled += 1;
         }
@@ -339,6 +332,18 @@ impl Queue {
     }
 }
 
+/// The last so many records of the two, in order.
+fn last<'a>(
+    front: &'a VecDeque<HeldRecord>,
+    back: &'a VecDeque<HeldRecord>,
+    count: usize,
+) -> impl Iterator<Item = &'a HeldRecord> {
+    let in_back = count.min(back.len());
+    let in_front = count - in_back;
+    let front = front.range(front.len() - in_front..);
+    front.chain(back.range(back.len() - in_back..))
+}
+
 fn note_sequence(runs: &mut VecDeque<(i64, u64)>, sequence: i64) {
     match runs.back_mut() {
         Some((first, count)) if first.checked_add_unsigned(*count) == Some(sequence) => *count += 1,
@@ -349,11 +354,8 @@ fn note_sequence(runs: &mut VecDeque<(i64, u64)>, sequence: i64) {
 fn note_claims(
     claimed: &mut BTreeMap<(Channel, SenderId), VecDeque<(u64, i64)>>,
     index: u64,
-    record: &HeldRecord,
+    clock: &impl Claims,
 ) {
-    let Some(clock) = ClockRef::of_checked(&record.clock) else {
-        return;
-    };
     let section = clock.sequence_section();
     for claim in (0..section.len()).map(|at| section.get(at)) {
         let maxima = claimed.entry((claim.channel, claim.sender)).or_default();

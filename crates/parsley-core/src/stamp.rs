@@ -227,7 +227,7 @@ impl OwnSends {
                 && let Some(sequence) = own.issued
             {
                 store.put(
-                    &StateKey::SendSequence(channel).to_bytes(),
+                    &StateKey::SendSequence(channel).text(),
                     number_to_bytes(sequence),
                 )?;
                 own.stored = own.issued;

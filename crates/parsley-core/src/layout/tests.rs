@@ -3,8 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::channel::SenderId;
 use crate::clock::OffsetClaim;
 use crate::golden;
+use crate::record::Header;
 use crate::strategies::{self as any, cases};
 
 const TOPIC: &str = "00112233-4455-6677-8899-aabbccddeeff";
@@ -588,9 +590,31 @@ proptest! {
         let mut bytes = key.to_bytes();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
-        if let Some(parsed) = StateKey::parse(&bytes) {
-            prop_assert_eq!(parsed.to_bytes(), bytes);
+        let parsed = StateKey::parse(&bytes);
+        if let Some(parsed) = parsed {
+            prop_assert_eq!(parsed.to_bytes(), &bytes[..]);
         }
+        if let StateKey::QueueEntry(channel, _) = key {
+            let index = match parsed {
+                Some(StateKey::QueueEntry(on, index)) if on == channel => Some(index),
+                _ => None,
+            };
+            prop_assert_eq!(EntryKeys::of(channel).index_in(&bytes), index);
+        }
+    }
+
+    #[test]
+    fn keys_of_entries_are_those_of_their_indices(
+        channel in any::channel(),
+        indices in prop::collection::vec(any::<u64>(), 1..4),
+    ) {
+        let mut keys = EntryKeys::of(channel);
+        for index in indices {
+            let expected = StateKey::QueueEntry(channel, index).to_bytes();
+            prop_assert_eq!(keys.at(index), &expected[..]);
+            prop_assert_eq!(keys.index_in(&expected), Some(index));
+        }
+        prop_assert_eq!(keys.prefix(), StateKey::queue_entries(channel));
     }
 
     #[test]

@@ -77,8 +77,8 @@ fn restored(store: &MemoryStore, window: usize) -> Result<Queue, String> {
     for (key, value) in store.iter() {
         match StateKey::parse(key) {
             Some(StateKey::QueueEntry(_, index)) => {
-                let record = HeldRecord::from_bytes(value).expect("a record");
-                queue.restore_entry(index, record)?;
+                let held = HeldRef::read(value).expect("a record");
+                queue.restore_entry(index, &held, value)?;
             }
             Some(StateKey::QueueMeta(_)) => {
                 let (head, tail) = pair_from_bytes(value).expect("a pair");
@@ -544,7 +544,9 @@ fn a_stored_queue_that_contradicts_itself_is_refused() {
     let take = |entries: &[(u64, Offset)], meta: Option<(i64, i64)>| {
         let mut queue = Queue::new(on(), 2);
         for &(index, offset) in entries {
-            queue.restore_entry(index, record(offset))?;
+            let value = record(offset).to_bytes();
+            let held = HeldRef::read(&value).expect("a record");
+            queue.restore_entry(index, &held, &value)?;
         }
         if let Some((head, tail)) = meta {
             queue.restore_meta(head, tail)?;
