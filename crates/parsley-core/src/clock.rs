@@ -47,35 +47,79 @@ impl Claim {
 /// An entry of a clock's section: a key, at most once per section, and the watermark that a merge maximises.
 pub(crate) trait Entry: Copy {
     type Key: Ord + Copy;
+    /// How many channels the next entry stands behind this one at least: 1 where a channel has one entry.
+    const CHANNEL_STEP: usize;
     fn key(&self) -> Self::Key;
     fn watermark(&self) -> i64;
     fn set_watermark(&mut self, watermark: i64);
+    fn channel(&self) -> Channel;
+    /// Negative when a number is that must not be.
+    fn signs(&self) -> i64 {
+        i64::from(self.channel().partition) | self.watermark()
+    }
+    /// Whether the key is less than that of `other`, without a branch.
+    fn key_is_below(&self, other: &Self) -> bool;
 }
 
 impl Entry for OffsetClaim {
     type Key = Channel;
+    const CHANNEL_STEP: usize = 1;
+    #[inline]
     fn key(&self) -> Channel {
         self.channel
     }
+    #[inline]
     fn watermark(&self) -> i64 {
         self.offset
     }
+    #[inline]
     fn set_watermark(&mut self, watermark: i64) {
         self.offset = watermark;
+    }
+    #[inline]
+    fn channel(&self) -> Channel {
+        self.channel
+    }
+    #[inline]
+    fn key_is_below(&self, other: &Self) -> bool {
+        is_below(self.channel, other.channel)
     }
 }
 
 impl Entry for SequenceClaim {
     type Key = (Channel, SenderId);
+    const CHANNEL_STEP: usize = 0;
+    #[inline]
     fn key(&self) -> Self::Key {
         (self.channel, self.sender)
     }
+    #[inline]
     fn watermark(&self) -> i64 {
         self.sequence
     }
+    #[inline]
     fn set_watermark(&mut self, watermark: i64) {
         self.sequence = watermark;
     }
+    #[inline]
+    fn channel(&self) -> Channel {
+        self.channel
+    }
+    #[inline]
+    fn key_is_below(&self, other: &Self) -> bool {
+        let (mine, others) = (self.sender.0, other.sender.0);
+        is_below(self.channel, other.channel)
+            | (self.channel == other.channel)
+                & ((mine.msb < others.msb) | (mine.msb == others.msb) & (mine.lsb < others.lsb))
+    }
+}
+
+fn is_below(channel: Channel, other: Channel) -> bool {
+    let (mine, others) = (channel.topic.0, other.topic.0);
+    (mine.msb < others.msb)
+        | (mine.msb == others.msb)
+            & ((mine.lsb < others.lsb)
+                | (mine.lsb == others.lsb) & (channel.partition < other.partition))
 }
 
 /// A sorted section that can be read by position: a slice of claims, or the bytes of one.
@@ -83,6 +127,7 @@ pub trait Section<E> {
     /// How many entries it has.
     fn len(&self) -> usize;
     /// Whether it has none.
+    #[inline]
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -91,9 +136,11 @@ pub trait Section<E> {
 }
 
 impl<E: Copy> Section<E> for &[E] {
+    #[inline]
     fn len(&self) -> usize {
         <[E]>::len(self)
     }
+    #[inline]
     fn get(&self, index: usize) -> E {
         self[index]
     }
@@ -115,9 +162,11 @@ pub struct Clock {
 }
 
 impl Claims for Clock {
+    #[inline]
     fn offset_section(&self) -> impl Section<OffsetClaim> {
         self.offsets.as_slice()
     }
+    #[inline]
     fn sequence_section(&self) -> impl Section<SequenceClaim> {
         self.sequences.as_slice()
     }
@@ -307,24 +356,27 @@ fn merge_section<E: Entry>(
     other: impl Section<E>,
     mut raised: impl FnMut(usize),
 ) -> bool {
-    let (mut hint, mut new, mut changed) = (0, 0, false);
-    for i in 0..other.len() {
-        let entry = other.get(i);
-        match gallop(entries.len(), hint, |at| {
-            entries[at].key().cmp(&entry.key())
-        }) {
-            Ok(at) => {
-                if entry.watermark() > entries[at].watermark() {
-                    entries[at].set_watermark(entry.watermark());
-                    changed = true;
-                    raised(at);
-                }
-                hint = at + 1;
+    let (mut at, mut next, mut new, mut changed) = (0, 0, 0, false);
+    loop {
+        // Mostly the two have the same keys, so this is kept small.
+        while next < other.len() && at < entries.len() {
+            let (entry, ours) = (other.get(next), &mut entries[at]);
+            if ours.key() != entry.key() {
+                break;
             }
-            Err(at) => {
-                new += 1;
-                hint = at;
+            if entry.watermark() > ours.watermark() {
+                ours.set_watermark(entry.watermark());
+                changed = true;
+                raised(at);
             }
+            (at, next) = (at + 1, next + 1);
+        }
+        if next == other.len() {
+            break;
+        }
+        match find_from(entries, at, other.get(next).key()) {
+            Ok(found) => at = found,
+            Err(larger) => (at, next, new) = (larger, next + 1, new + 1),
         }
     }
     if new == 0 {
@@ -353,17 +405,33 @@ fn merge_section<E: Entry>(
 }
 
 fn dominates_section<E: Entry>(entries: &[E], other: impl Section<E>) -> bool {
-    let mut hint = 0;
-    for i in 0..other.len() {
-        let entry = other.get(i);
-        match gallop(entries.len(), hint, |at| {
-            entries[at].key().cmp(&entry.key())
-        }) {
-            Ok(at) if entries[at].watermark() >= entry.watermark() => hint = at + 1,
-            _ => return false,
+    let (mut at, mut next) = (0, 0);
+    loop {
+        // Mostly the two have the same keys, so this is kept small.
+        while next < other.len() && at < entries.len() {
+            let (entry, ours) = (other.get(next), &entries[at]);
+            if ours.key() != entry.key() {
+                break;
+            }
+            if ours.watermark() < entry.watermark() {
+                return false;
+            }
+            (at, next) = (at + 1, next + 1);
+        }
+        if next == other.len() {
+            return true;
+        }
+        match find_from(entries, at, other.get(next).key()) {
+            Ok(found) => at = found,
+            Err(_) => return false,
         }
     }
-    true
+}
+
+/// Finds the entry with a key at or after `at` (`Ok`), or where it would stand.
+#[inline(never)]
+fn find_from<E: Entry>(entries: &[E], at: usize, key: E::Key) -> Result<usize, usize> {
+    gallop(entries.len(), at, |at| entries[at].key().cmp(&key))
 }
 
 #[cfg(test)]

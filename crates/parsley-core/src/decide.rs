@@ -3,7 +3,7 @@
 //! [`decide`] is pure: it reads its three arguments and nothing besides. Every delivery of every host is decided here.
 
 use crate::channel::{Channel, Offset, ReceivedChannels, SenderId};
-use crate::clock::{Claim, Claims, OffsetClaim, Section, SequenceClaim};
+use crate::clock::{Claim, Claims, Entry, OffsetClaim, Section, SequenceClaim};
 
 /// How far a received channel is settled: every position at or below it was delivered, or will never arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,48 +114,142 @@ pub fn unmet<'a, C: Claims>(
     unmet_from(causes, received, settled, 0)
 }
 
-fn unmet_from<'a, C: Claims>(
+fn unmet_from<'a, C: Claims, V: SettledView>(
     causes: Causes<'a, C>,
     received: &'a ReceivedChannels,
-    settled: &'a impl SettledView,
+    settled: &'a V,
     met_offsets: usize,
-) -> impl Iterator<Item = Blocked> + 'a {
-    let (offsets, sequences) = (
-        causes.clock.offset_section(),
-        causes.clock.sequence_section(),
-    );
-    let (offset_count, sequence_count) = (offsets.len(), sequences.len());
-    let mut next = 0;
-    let by_offset = (met_offsets..offset_count).filter_map(move |at| {
-        let claim = offsets.get(at);
-        let channel = received.find_from(next, claim.channel);
-        next = channel.unwrap_or_else(|larger| larger);
-        let channel = channel
-            .ok()
-            .filter(|_| claim.channel != causes.own_channel)?;
-        let is_met = offset_is_met(&claim, settled.settled(channel));
-        (!is_met).then_some(Blocked {
-            claim: Claim::Offset(claim),
-            channel,
-            met_offsets: at,
-        })
-    });
-    let mut next = 0;
-    let by_sequence = (0..sequence_count).filter_map(move |at| {
-        let claim = sequences.get(at);
-        let channel = received.find_from(next, claim.channel);
-        next = channel.unwrap_or_else(|larger| larger);
-        let channel = channel
-            .ok()
-            .filter(|_| claim.channel != causes.own_channel)?;
-        let is_met = sequence_is_met(&claim, channel, settled);
-        (!is_met).then_some(Blocked {
+) -> Unmet<'a, impl Section<OffsetClaim> + 'a, impl Section<SequenceClaim> + 'a, V> {
+    Unmet {
+        own_channel: causes.own_channel,
+        received,
+        settled,
+        offsets: Walk::from(causes.clock.offset_section(), met_offsets),
+        sequences: Walk::from(causes.clock.sequence_section(), 0),
+    }
+}
+
+/// The claims of a clock that are not met, found in a walk beside the received channels.
+struct Unmet<'a, O, S, V> {
+    own_channel: Channel,
+    received: &'a ReceivedChannels,
+    settled: &'a V,
+    offsets: Walk<O>,
+    sequences: Walk<S>,
+}
+
+impl<O, S, V> Iterator for Unmet<'_, O, S, V>
+where
+    O: Section<OffsetClaim>,
+    S: Section<SequenceClaim>,
+    V: SettledView,
+{
+    type Item = Blocked;
+
+    fn next(&mut self) -> Option<Blocked> {
+        let (own_channel, received, settled) = (self.own_channel, self.received, self.settled);
+        let by_offset = self
+            .offsets
+            .next_unmet(received, own_channel, |claim, channel| {
+                offset_is_met(claim, settled.settled(channel))
+            });
+        if let Some((claim, channel)) = by_offset {
+            return Some(Blocked {
+                claim: Claim::Offset(claim),
+                channel,
+                met_offsets: self.offsets.next - 1,
+            });
+        }
+        let by_sequence = self
+            .sequences
+            .next_unmet(received, own_channel, |claim, channel| {
+                sequence_is_met(claim, channel, settled)
+            });
+        by_sequence.map(|(claim, channel)| Blocked {
             claim: Claim::Sequence(claim),
             channel,
-            met_offsets: offset_count,
+            met_offsets: self.offsets.next,
         })
-    });
-    by_offset.chain(by_sequence)
+    }
+}
+
+/// How far a walk over a section has come: the next claim, and the first received channel that it can stand on.
+struct Walk<S> {
+    section: S,
+    next: usize,
+    channel: usize,
+}
+
+impl<S> Walk<S> {
+    fn from(section: S, next: usize) -> Self {
+        Self {
+            section,
+            next,
+            channel: 0,
+        }
+    }
+
+    /// The next claim on a received channel that is not met, with the channel's index. Those on the record's own channel are passed over.
+    fn next_unmet<E: Entry>(
+        &mut self,
+        received: &ReceivedChannels,
+        own_channel: Channel,
+        is_met: impl Fn(&E, usize) -> bool,
+    ) -> Option<(E, usize)>
+    where
+        S: Section<E>,
+    {
+        loop {
+            self.pass_met(received, &is_met);
+            let (claim, channel) = self.next_received(received)?;
+            if claim.channel() != own_channel && !is_met(&claim, channel) {
+                return Some((claim, channel));
+            }
+        }
+    }
+
+    /// Passes over claims that are met, for as long as they stand on one received channel after the other. Mostly that is all of them, so
+    /// this loop is kept apart and small.
+    #[inline(never)]
+    fn pass_met<E: Entry>(
+        &mut self,
+        received: &ReceivedChannels,
+        is_met: &impl Fn(&E, usize) -> bool,
+    ) where
+        S: Section<E>,
+    {
+        let channels = received.as_slice();
+        let (mut next, mut channel) = (self.next, self.channel);
+        while next < self.section.len() && channel < channels.len() {
+            let claim = self.section.get(next);
+            if channels[channel] != claim.channel() || !is_met(&claim, channel) {
+                break;
+            }
+            next += 1;
+            channel += E::CHANNEL_STEP;
+        }
+        (self.next, self.channel) = (next, channel);
+    }
+
+    /// The next claim on a received channel, with the channel's index.
+    fn next_received<E: Entry>(&mut self, received: &ReceivedChannels) -> Option<(E, usize)>
+    where
+        S: Section<E>,
+    {
+        while self.next < self.section.len() && self.channel < received.len() {
+            let claim = self.section.get(self.next);
+            self.next += 1;
+            match received.find_from(self.channel, claim.channel()) {
+                Ok(channel) => {
+                    self.channel = channel + E::CHANNEL_STEP;
+                    return Some((claim, channel));
+                }
+                Err(larger) => self.channel = larger,
+            }
+        }
+        self.next = self.section.len();
+        None
+    }
 }
 
 fn offset_is_met(claim: &OffsetClaim, settled: Settled) -> bool {

@@ -144,6 +144,22 @@ proptest! {
     }
 
     #[test]
+    fn keys_are_compared_in_their_order(
+        a in (any::channel(), any::id().prop_map(SenderId)),
+        b in (any::channel(), any::id().prop_map(SenderId)),
+    ) {
+        // Also on one channel, where the senders decide.
+        for b in [b, (a.0, b.1), (b.0, a.1)] {
+            let of = |(channel, sender): (Channel, SenderId)| {
+                (OffsetClaim { channel, offset: 0 }, SequenceClaim { channel, sender, sequence: 0 })
+            };
+            let ((offset_a, sequence_a), (offset_b, sequence_b)) = (of(a), of(b));
+            prop_assert_eq!(offset_a.key_is_below(&offset_b), a.0 < b.0);
+            prop_assert_eq!(sequence_a.key_is_below(&sequence_b), a < b);
+        }
+    }
+
+    #[test]
     fn one_clock_dominates_another_exactly_when_joining_it_changes_nothing(
         a in any::clock(),
         b in any::clock(),

@@ -364,6 +364,47 @@ fn the_first_unmet_claim_blocks_offsets_before_sequences() {
 }
 
 #[test]
+fn claims_of_several_senders_on_one_channel_are_all_looked_at() {
+    let mut known = Known::settled(Settled::At(9));
+    known.delivered.insert(sender(1), 5);
+    let snapshot = Snapshot(vec![known.clone(), known]);
+    // Met, and so passed over, then one on the same channel that is not; and the same on the channel behind.
+    for on in [0, 10] {
+        let claims = [sequence(on, 1, 5), sequence(on, 2, 0), sequence(on, 3, 0)];
+        let clock = Clock::from_claims([offset(0, 9), offset(10, 9)], claims);
+        let index = usize::from(on == 10);
+        assert_eq!(
+            verdict(&clock, ELSEWHERE, &snapshot),
+            blocked(Claim::Sequence(claims[1]), index, 2)
+        );
+        let received = received(&snapshot);
+        let causes = Causes::of(&clock, channel(ELSEWHERE));
+        let unmet: Vec<Claim> = unmet(causes, &received, &snapshot)
+            .map(|blocked| blocked.claim)
+            .collect();
+        assert_eq!(
+            unmet,
+            claims[1..]
+                .iter()
+                .copied()
+                .map(Claim::Sequence)
+                .collect::<Vec<_>>()
+        );
+    }
+}
+
+#[test]
+fn claims_beyond_the_last_received_channel_count_as_met() {
+    let snapshot = Snapshot(vec![Known::settled(Settled::At(9))]);
+    let claim = sequence(0, 1, 0);
+    let clock = Clock::from_claims([offset(-1, 5), offset(5, 5), offset(6, 5)], [claim]);
+    assert_eq!(
+        verdict(&clock, ELSEWHERE, &snapshot),
+        blocked(Claim::Sequence(claim), 0, 3)
+    );
+}
+
+#[test]
 fn a_decision_goes_on_from_where_an_earlier_one_stopped() {
     let snapshot = Snapshot(vec![Known::settled(Settled::At(5)); 3]);
     let clock = Clock::from_claims(
