@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use parsley_core::{Channel, Clock, MemoryStore, Node, Offset, Receipt, Record};
+use parsley_core::{Channel, Clock, MemoryStore, Node, Offset, Receipt, Record, Stamp};
 
 use crate::world;
 
@@ -23,6 +23,8 @@ pub struct Stream {
     stamps: bool,
     sent: Offset,
     records: Vec<Record>,
+    /// The sends of the step: a host keeps them until its end.
+    sends: Vec<Stamp>,
 }
 
 impl Stream {
@@ -60,6 +62,7 @@ impl Stream {
             stamps: false,
             sent: 0,
             records: Vec::new(),
+            sends: Vec::new(),
         }
     }
 
@@ -96,6 +99,7 @@ impl Stream {
         took
     }
 
+    #[inline(never)]
     fn take(&mut self, records: Vec<Record>) -> usize {
         for record in records {
             let receipt = self.node.receive(black_box(record));
@@ -114,12 +118,14 @@ impl Stream {
             delivered += 1;
             if self.stamps {
                 let stamp = self.node.prepare_send(world::sink());
-                black_box(stamp.expect("the sink is declared"));
+                self.sends.push(stamp.expect("the sink is declared"));
                 self.sent += 1;
             }
         }
         let sent = [(world::sink(), self.sent - 1)];
         let acknowledged = if self.stamps { &sent[..] } else { &[] };
+        black_box(&self.sends);
+        self.sends.clear();
         let positions = self.node.commit(acknowledged, &mut self.store);
         black_box(positions.expect("a store in memory does not fail"));
         delivered

@@ -464,27 +464,8 @@ impl ProtocolHeaders {
     ///
     /// [`CorruptHeaders`]; the clock's bytes are not looked into.
     pub fn read(headers: &[Header]) -> Result<Self, CorruptHeaders> {
-        let clock = only(headers, CLOCK_HEADER)?;
-        let sender = only(headers, SENDER_HEADER)?;
-        let sequence = only(headers, SEQUENCE_HEADER)?;
-        let sender = match (sender, sequence) {
-            (None, None) => None,
-            (Some(_), None) => {
-                return Err(CorruptHeaders::Unpaired {
-                    present: SENDER_HEADER,
-                    absent: SEQUENCE_HEADER,
-                });
-            }
-            (None, Some(_)) => {
-                return Err(CorruptHeaders::Unpaired {
-                    present: SEQUENCE_HEADER,
-                    absent: SENDER_HEADER,
-                });
-            }
-            (Some(sender), Some(sequence)) => {
-                Some((read_sender(sender)?, read_sequence(sequence)?))
-            }
-        };
+        let [clock, sender, sequence] = only(headers)?;
+        let sender = read_pair(sender, sequence)?;
         let clock = match clock {
             None => None,
             Some(header) => Some(header.value.clone().ok_or(CorruptClock::Null)?),
@@ -493,19 +474,43 @@ impl ProtocolHeaders {
     }
 }
 
-fn only<'a>(
-    headers: &'a [Header],
-    name: &'static str,
-) -> Result<Option<&'a Header>, CorruptHeaders> {
-    let mut named = headers
-        .iter()
-        .filter(|header| header.name == name.as_bytes());
-    let first = named.next();
-    match named.count() {
-        0 => Ok(first),
-        more => Err(CorruptHeaders::Doubled {
-            name,
-            count: more + 1,
+/// The header of each of the protocol's names, which may stand once.
+fn only(headers: &[Header]) -> Result<[Option<&Header>; 3], CorruptHeaders> {
+    const NAMES: [&str; 3] = [CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER];
+    let mut found = [None; NAMES.len()];
+    let mut counts = [0; NAMES.len()];
+    for header in headers {
+        let name = NAMES.iter().position(|name| header.name == name.as_bytes());
+        if let Some(at) = name {
+            found[at] = Some(header);
+            counts[at] += 1;
+        }
+    }
+    match counts.iter().position(|&count| count > 1) {
+        None => Ok(found),
+        Some(at) => Err(CorruptHeaders::Doubled {
+            name: NAMES[at],
+            count: counts[at],
+        }),
+    }
+}
+
+fn read_pair(
+    sender: Option<&Header>,
+    sequence: Option<&Header>,
+) -> Result<Option<(SenderId, i64)>, CorruptHeaders> {
+    match (sender, sequence) {
+        (None, None) => Ok(None),
+        (Some(sender), Some(sequence)) => {
+            Ok(Some((read_sender(sender)?, read_sequence(sequence)?)))
+        }
+        (Some(_), None) => Err(CorruptHeaders::Unpaired {
+            present: SENDER_HEADER,
+            absent: SEQUENCE_HEADER,
+        }),
+        (None, Some(_)) => Err(CorruptHeaders::Unpaired {
+            present: SEQUENCE_HEADER,
+            absent: SENDER_HEADER,
         }),
     }
 }
