@@ -256,6 +256,26 @@ impl Clock {
         self.offsets.len() == before && !sequences
     }
 
+    /// The place of the offset claim on a channel among all. `hint` is looked at first.
+    pub(crate) fn place_of(&self, channel: Channel, hint: usize) -> Option<usize> {
+        let hinted = self.offsets.get(hint);
+        if hinted.is_some_and(|claim| claim.channel == channel) {
+            return Some(hint);
+        }
+        self.offsets
+            .binary_search_by_key(&channel, |claim| claim.channel)
+            .ok()
+    }
+
+    /// Raises the offset claim at a place. Returns whether it was lower.
+    pub(crate) fn raise_at(&mut self, place: usize, offset: Offset) -> bool {
+        let is_lower = self.offsets[place].offset < offset;
+        if is_lower {
+            self.offsets[place].offset = offset;
+        }
+        is_lower
+    }
+
     /// Joins one offset claim. Returns whether anything changed.
     pub fn claim_offset(&mut self, channel: Channel, offset: Offset) -> bool {
         merge_section(

@@ -1,6 +1,7 @@
 //! What a node knows of one received channel (`docs/protocol.md`, What moves fed_up_to).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::channel::{Channel, Offset, SenderId};
 use crate::clock::Clock;
@@ -36,6 +37,8 @@ pub(crate) struct Input {
     pub gone: bool,
     /// The delivered term: the highest delivered position, or the restored frontier.
     pub delivered: Option<Offset>,
+    /// Where the stamp had the delivered term's claim the last time.
+    pub stamp_place: usize,
     /// The advertised term: the folded clocks of what was delivered.
     pub advertised: Clock,
     pub queue: Queue,
@@ -46,7 +49,8 @@ pub(crate) struct Input {
     /// `f/<channel>` as it stands in the store.
     pub stored_frontier: Option<Offset>,
     pub advertised_changed: bool,
-    pub changed_senders: BTreeSet<SenderId>,
+    /// The senders whose delivered mark has moved since it was written, perhaps repeatedly.
+    changed_senders: Vec<SenderId>,
     /// Whether the node has this input on its list of those to write.
     pub touched: bool,
     /// The position last given to the host to commit.
@@ -63,6 +67,7 @@ impl Input {
             advanced_to: None,
             gone: false,
             delivered: None,
+            stamp_place: 0,
             advertised: Clock::new(),
             queue: Queue::new(channel, window),
             delivered_sequences: BTreeMap::new(),
@@ -70,7 +75,7 @@ impl Input {
             head_met_offsets: 0,
             stored_frontier: None,
             advertised_changed: false,
-            changed_senders: BTreeSet::new(),
+            changed_senders: Vec::new(),
             touched: false,
             committed_position: None,
         }
@@ -142,16 +147,20 @@ impl Input {
 
     /// Notes that a tagged record was delivered. Returns whether the sender's highest sequence moved.
     pub fn note_delivered(&mut self, sender: SenderId, sequence: i64, offset: Offset) -> bool {
-        let higher = self
-            .delivered_sequences
-            .get(&sender)
-            .is_none_or(|known| known.sequence < sequence);
-        if higher {
-            self.delivered_sequences
-                .insert(sender, DeliveredSequence { sequence, offset });
-            self.changed_senders.insert(sender);
+        let mark = DeliveredSequence { sequence, offset };
+        match self.delivered_sequences.entry(sender) {
+            Entry::Vacant(unseen) => {
+                unseen.insert(mark);
+            }
+            Entry::Occupied(known) if known.get().sequence < sequence => {
+                *known.into_mut() = mark;
+            }
+            Entry::Occupied(_) => return false,
         }
-        higher
+        if self.changed_senders.last() != Some(&sender) {
+            self.changed_senders.push(sender);
+        }
+        true
     }
 
     /// Writes what changed since the last call.
@@ -170,7 +179,9 @@ impl Input {
         if std::mem::take(&mut self.advertised_changed) {
             write_clock(store, StateKey::Advertised(self.channel), &self.advertised)?;
         }
-        for sender in std::mem::take(&mut self.changed_senders) {
+        self.changed_senders.sort_unstable();
+        self.changed_senders.dedup();
+        for sender in self.changed_senders.drain(..) {
             if let Some(known) = self.delivered_sequences.get(&sender) {
                 let key = StateKey::DeliveredSequence(self.channel, sender).text();
                 store.put(&key, pair_to_bytes(known.sequence, known.offset))?;

@@ -415,7 +415,8 @@ impl Node {
         }
         let input = &mut self.inputs[index];
         input.delivered = Some(record.offset);
-        self.stamp.join_offset(input.channel, record.offset);
+        self.stamp
+            .join_offset(input.channel, record.offset, &mut input.stamp_place);
         input.head_met_offsets = 0;
         let has_head = !input.queue.is_empty();
         let evidence = !input.evidence.is_empty();

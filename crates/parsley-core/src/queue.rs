@@ -3,10 +3,13 @@
 //! Held records may live in the store alone: memory keeps the head and a bounded window behind it, and what arrived since the last
 //! commit. Everything between is read back from the store, window by window, as deliveries reach it.
 
-use std::collections::{BTreeMap, VecDeque};
+mod index;
+
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use self::index::HeldIndex;
 use crate::channel::{Channel, Offset, SenderId};
 use crate::clock::{Claims, Section};
 use crate::layout::{EntryKeys, HeldRecord, HeldRef, StateKey, pair_to_bytes};
@@ -41,10 +44,8 @@ pub(crate) struct Queue {
     back: VecDeque<HeldRecord>,
     /// The highest position ever pushed and still held.
     last_offset: Offset,
-    /// Of the indexed records: each sender's sequences in queue order, in runs of consecutive ones `(first, count)`.
-    sequences: BTreeMap<SenderId, VecDeque<(i64, u64)>>,
-    /// Of the indexed records' clocks: for each sequence claim's key, a queue of the maxima `(index, sequence)` of what is left.
-    claimed: BTreeMap<(Channel, SenderId), VecDeque<(u64, i64)>>,
+    /// What the records with an index send and claim by sequence.
+    held: HeldIndex,
 }
 
 impl Queue {
@@ -61,8 +62,7 @@ impl Queue {
             spilled: 0,
             back: VecDeque::new(),
             last_offset: -1,
-            sequences: BTreeMap::new(),
-            claimed: BTreeMap::new(),
+            held: HeldIndex::default(),
         }
     }
 
@@ -100,7 +100,9 @@ impl Queue {
         };
         let was_held = self.head < self.tail;
         if was_held {
-            self.forget(self.head, &record);
+            if let Some(clock) = ClockRef::of_checked(&record.clock) {
+                self.held.pop(self.head, record.sender, &clock);
+            }
             self.head += 1;
             self.meta_changed = true;
         }
@@ -155,11 +157,8 @@ impl Queue {
         }
         let fresh = last(&self.front, &self.back, (end - self.tail) as usize);
         for (index, record) in (self.tail..end).zip(fresh) {
-            if let Some((sender, sequence)) = record.sender {
-                note_sequence(self.sequences.entry(sender).or_default(), sequence);
-            }
             if let Some(clock) = ClockRef::of_checked(&record.clock) {
-                note_claims(&mut self.claimed, index, &clock);
+                self.held.push(index, record.sender, &clock);
             }
         }
         self.tail = end;
@@ -181,47 +180,9 @@ impl Queue {
         last(&self.front, &self.back, fresh as usize)
     }
 
-    fn forget(&mut self, index: u64, record: &HeldRecord) {
-        if let Some((sender, _)) = record.sender
-            && let Some(runs) = self.sequences.get_mut(&sender)
-        {
-            if let Some((first, count)) = runs.front_mut() {
-                *first += 1;
-                *count -= 1;
-                if *count == 0 {
-                    runs.pop_front();
-                }
-            }
-            if runs.is_empty() {
-                self.sequences.remove(&sender);
-            }
-        }
-        if self.claimed.is_empty() {
-            return;
-        }
-        let Some(clock) = ClockRef::of_checked(&record.clock) else {
-            return;
-        };
-        let section = clock.sequence_section();
-        for claim in (0..section.len()).map(|at| section.get(at)) {
-            let key = (claim.channel, claim.sender);
-            if let Some(maxima) = self.claimed.get_mut(&key) {
-                if maxima.front().is_some_and(|&(at, _)| at == index) {
-                    maxima.pop_front();
-                }
-                if maxima.is_empty() {
-                    self.claimed.remove(&key);
-                }
-            }
-        }
-    }
-
     /// The lowest send sequence of a sender among all records held here.
     pub fn lowest_sequence(&self, sender: SenderId) -> Option<i64> {
-        let indexed = self
-            .sequences
-            .get(&sender)
-            .and_then(|runs| runs.iter().map(|&(first, _)| first).min());
+        let indexed = self.held.lowest_sequence(sender);
         let fresh = self
             .fresh()
             .filter_map(|record| record.sender)
@@ -234,10 +195,8 @@ impl Queue {
 
     /// Visits, for every channel and sender that a held record's clock claims by sequence, the highest claim.
     pub fn visit_claims(&self, mut visit: impl FnMut(Channel, SenderId, i64)) {
-        for (&(channel, sender), maxima) in &self.claimed {
-            if let Some(&(_, sequence)) = maxima.front() {
-                visit(channel, sender, sequence);
-            }
+        for (channel, sender, sequence) in self.held.claims() {
+            visit(channel, sender, sequence);
         }
         for record in self.fresh() {
             let Some(clock) = ClockRef::of_checked(&record.clock) else {
@@ -299,12 +258,9 @@ impl Queue {
             return Err("the held entries stand out of position order");
         }
         self.last_offset = held.offset;
-        if let Some((sender, sequence)) = held.sender {
-            note_sequence(self.sequences.entry(sender).or_default(), sequence);
-        }
         match &held.clock {
-            Decoded::InOrder(clock) => note_claims(&mut self.claimed, index, clock),
-            Decoded::Resorted(clock) => note_claims(&mut self.claimed, index, clock),
+            Decoded::InOrder(clock) => self.held.push(index, held.sender, clock),
+            Decoded::Resorted(clock) => self.held.push(index, held.sender, clock),
         }
         self.tail = index.checked_add(1).ok_or("the index is out of range")?;
         self.stored = self.tail;
@@ -342,31 +298,6 @@ fn last<'a>(
     let in_front = count - in_back;
     let front = front.range(front.len() - in_front..);
     front.chain(back.range(back.len() - in_back..))
-}
-
-fn note_sequence(runs: &mut VecDeque<(i64, u64)>, sequence: i64) {
-    match runs.back_mut() {
-        Some((first, count)) if first.checked_add_unsigned(*count) == Some(sequence) => *count += 1,
-        _ => runs.push_back((sequence, 1)),
-    }
-}
-
-fn note_claims(
-    claimed: &mut BTreeMap<(Channel, SenderId), VecDeque<(u64, i64)>>,
-    index: u64,
-    clock: &impl Claims,
-) {
-    let section = clock.sequence_section();
-    for claim in (0..section.len()).map(|at| section.get(at)) {
-        let maxima = claimed.entry((claim.channel, claim.sender)).or_default();
-        while maxima
-            .back()
-            .is_some_and(|&(_, sequence)| sequence <= claim.sequence)
-        {
-            maxima.pop_back();
-        }
-        maxima.push_back((index, claim.sequence));
-    }
 }
 
 /// Corrupt state (G7) at a key.

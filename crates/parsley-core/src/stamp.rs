@@ -237,24 +237,24 @@ impl OwnSends {
     }
 }
 
-/// The stamp between sends: the four terms joined, and the bytes that the next send carries.
+/// The stamp between sends: the four terms joined, and the bytes that the last send carried.
 ///
-/// Deliveries, acknowledgements and watermarks only raise claims, so each is joined in as it happens and patched into the bytes. What can
-/// lower a claim or take one out says so: a truncation and resolved sequence claims join the terms anew ([`Node::join_terms`]), and what
-/// touches the normalisation has the bytes made anew ([`KeptStamp::renormalise`]).
+/// Deliveries, acknowledgements and watermarks only raise claims, so each is joined in as it happens, and the next send patches what was
+/// raised into the bytes. What can lower a claim or take one out says so: a truncation and resolved sequence claims join the terms anew
+/// ([`Node::join_terms`]), and what touches the normalisation has the bytes made anew ([`KeptStamp::renormalise`]).
 #[derive(Debug, Default)]
 pub(crate) struct KeptStamp {
     /// The join of the terms. The own term's sequence claims are not in it, those of the past stand as they came: normalisation takes up
     /// the ones and turns the others into what this node can vouch for.
     terms: Clock,
-    /// The stamp's bytes, unless stale. Sends share them; a change copies them if one still does.
+    /// The stamp's bytes, but for what was raised, unless stale. Sends share them: a patch copies them if one still does.
     bytes: Bytes,
-    /// Whether more has changed since the bytes were made than offset claims that they have.
+    /// The places of the offset claims raised since the bytes were made, no more than the stamp has claims.
+    raised: Vec<usize>,
+    /// Whether the bytes are to be made anew.
     stale: bool,
     /// The stamp as a clock while its bytes are made. Kept for its memory.
     clock: Clock,
-    /// The places of the claims just raised. Kept for its memory.
-    raised: Vec<usize>,
 }
 
 impl KeptStamp {
@@ -266,30 +266,39 @@ impl KeptStamp {
 
     /// Joins more claims into the terms.
     pub fn join(&mut self, claims: &impl Claims) {
-        self.raised.clear();
         if !self.terms.merge_noting(claims, &mut self.raised) {
             self.stale = true;
         }
-        if self.stale || self.raised.is_empty() {
-            return;
-        }
-        let mut bytes = BytesMut::from(std::mem::take(&mut self.bytes));
-        for &place in &self.raised {
-            wire::set_offset(&mut bytes, place, self.terms.offsets()[place].offset);
-        }
-        self.bytes = bytes.freeze();
+        self.bound_raised();
     }
 
-    /// Joins one offset claim into the terms.
-    pub fn join_offset(&mut self, channel: Channel, offset: Offset) {
-        self.join(&[OffsetClaim { channel, offset }].as_slice());
+    /// Joins one offset claim into the terms. `place` is where it was found the last time, and is told where it is now.
+    pub fn join_offset(&mut self, channel: Channel, offset: Offset, place: &mut usize) {
+        match self.terms.place_of(channel, *place) {
+            Some(found) => {
+                *place = found;
+                if self.terms.raise_at(found, offset) {
+                    self.raised.push(found);
+                }
+            }
+            None => self.stale |= self.terms.claim_offset(channel, offset),
+        }
+        self.bound_raised();
+    }
+
+    /// Patches pay as long as they are fewer than claims.
+    fn bound_raised(&mut self) {
+        self.stale |= self.raised.len() > self.terms.offsets().len();
+        if self.stale {
+            self.raised.clear();
+        }
     }
 
     /// Takes up what the own term says of these channels now.
     pub fn own_changed(&mut self, own: &OwnSends, channels: impl IntoIterator<Item = Channel>) {
         for channel in channels {
             if let Some(offset) = own.offset(channel) {
-                self.join_offset(channel, offset);
+                self.join_offset(channel, offset, &mut 0);
             }
         }
         // It takes no sequence claim out that is not there, and an echo that has fallen away does not come back.
@@ -314,16 +323,23 @@ impl KeptStamp {
         self.terms.sequences()
     }
 
-    /// The stamp's bytes; `normalise` puts the sequence claims of the past, and the own ones, into a clock that has the terms' offset claims.
-    /// Returns whether it raised one of these.
+    /// The stamp's bytes. `normalise` puts the sequence claims of the past, and the own ones, into a clock that has the terms' offset claims,
+    /// and returns whether it raised one of these.
     fn bytes(&mut self, normalise: impl FnOnce(&[SequenceClaim], &mut Clock) -> bool) -> Bytes {
         if self.stale {
             self.clock.copy_offsets(&self.terms);
-            // A raised one is no term's claim, so the places in these bytes are not those in the terms: they serve once. This takes a
-            // stored delivered mark above the stored frontier, and no node writes that.
+            // A raised one is no term's claim, and the places in these bytes are not those in the terms: they serve once. This takes a stored
+            // delivered mark above the stored frontier, and no node writes that.
             self.stale = normalise(self.terms.sequences(), &mut self.clock);
             self.bytes = wire::encode(&self.clock).into();
+        } else if !self.raised.is_empty() {
+            let mut bytes = BytesMut::from(std::mem::take(&mut self.bytes));
+            for &place in &self.raised {
+                wire::set_offset(&mut bytes, place, self.terms.offsets()[place].offset);
+            }
+            self.bytes = bytes.freeze();
         }
+        self.raised.clear();
         self.bytes.clone()
     }
 }

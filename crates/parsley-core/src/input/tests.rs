@@ -176,10 +176,18 @@ fn the_delivered_mark_of_a_sender_only_rises() {
     assert_eq!(mark(&input, 2), None);
     assert!(input.note_delivered(sender(2), 0, 9));
     assert_eq!(mark(&input, 2), Some((0, 9)));
+    assert!(input.note_delivered(sender(1), 5, 10));
+    let mark = |number, sequence, offset| {
+        (
+            StateKey::DeliveredSequence(channel(), sender(number)),
+            Some(pair_to_bytes(sequence, offset)),
+        )
+    };
     assert_eq!(
-        input.changed_senders,
-        BTreeSet::from([sender(1), sender(2)])
+        written(&mut input),
+        changes(&[mark(1, 5, 10), mark(2, 0, 9)])
     );
+    assert!(written(&mut input).is_empty());
 }
 
 /// What a write changes in a store.

@@ -451,16 +451,34 @@ fn the_lowest_sequence_is_found_wherever_it_is_held() {
 #[test]
 fn a_senders_consecutive_records_take_one_entry_of_memory() {
     let (mut queue, store) = written((0..1000).map(|at| sent(at, 1, at)), 4);
-    assert_eq!(queue.sequences[&sender(1)], [(0, 1000)]);
+    assert_eq!(queue.held.sizes(), (1, 0));
     pop(&mut queue, &store).expect("a record");
-    assert_eq!(queue.sequences[&sender(1)], [(1, 999)]);
+    assert_eq!(queue.held.sizes(), (1, 0));
     let (mut queue, store) = written([sent(0, 1, 4), sent(1, 1, 6), sent(2, 1, 7)], 4);
-    assert_eq!(queue.sequences[&sender(1)], [(4, 1), (6, 2)]);
-    pop(&mut queue, &store).expect("a record");
-    assert_eq!(queue.sequences[&sender(1)], [(6, 2)]);
-    pop(&mut queue, &store).expect("a record");
-    pop(&mut queue, &store).expect("a record");
-    assert!(queue.sequences.is_empty());
+    for left in [2, 1, 1, 0] {
+        assert_eq!(queue.held.sizes(), (left, 0));
+        pop(&mut queue, &store);
+    }
+    let lowest = |queue: &Queue| queue.lowest_sequence(sender(1));
+    let mixed = (0..).zip([4, 3, 9, 5]);
+    let (mut queue, store) = written(mixed.map(|(at, number)| sent(at, 1, number)), 4);
+    for expected in [Some(3), Some(3), Some(5), Some(5), None] {
+        assert_eq!(lowest(&queue), expected);
+        pop(&mut queue, &store);
+    }
+}
+
+/// What a sender claims of another rises from record to record.
+#[test]
+fn claims_that_rise_take_one_entry_of_memory_for_each_sender_that_makes_them() {
+    let by_turns = |at: i64| claiming(at, &[(2, 1, at / 2 + 1000 * (at % 2)), (2, 2, 5)]);
+    let (mut queue, store) = written((0..1000).map(by_turns), 4);
+    assert_eq!(queue.held.sizes(), (0, 2));
+    for _ in 0..1000 {
+        pop(&mut queue, &store).expect("a record");
+        assert!(queue.held.sizes().1 <= 3);
+    }
+    assert_eq!(queue.held.sizes(), (0, 0));
 }
 
 #[test]
@@ -487,7 +505,7 @@ fn the_highest_claims_of_what_is_left_are_known() {
         assert_eq!(&claims(&queue), expected);
         pop(&mut queue, &store);
     }
-    assert!(queue.claimed.is_empty());
+    assert_eq!(queue.held.sizes(), (0, 0));
     let mut queue = Queue::new(on(), 1);
     for record in records {
         queue.push(record);
