@@ -21,6 +21,16 @@ fn embedded(c: &mut Criterion) {
             })
         });
     });
+    group.bench_function(BenchmarkId::new("two stages", "durable"), |b| {
+        b.iter_custom(|units| {
+            time_of(units, 2 * RECORDS, || {
+                let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+                let dir = dir.expect("a directory can be made beside what is built");
+                let host = Host::open(dir.path()).expect("a new directory opens");
+                pipeline::run(&host, RECORDS).expect("the application runs")
+            })
+        });
+    });
     group.finish();
 }
 

@@ -43,10 +43,14 @@ pub fn run(host: &Host, records: u64) -> Outcome<Duration> {
     for topic in TOPICS {
         host.create_topic(topic, 1)?;
     }
-    let producer = host.producer();
-    for number in 0..records {
-        let record = NewRecord::to(TOPICS[0]).key(number.to_string());
-        producer.send(record.value(vec![b'v'; 100]))?;
+    let numbers: Vec<u64> = (0..records).collect();
+    for batch in numbers.chunks(1000) {
+        let mut transaction = host.producer().begin();
+        for number in batch {
+            let record = NewRecord::to(TOPICS[0]).key(number.to_string());
+            transaction.send(record.value(vec![b'v'; 100]))?;
+        }
+        transaction.commit()?;
     }
     let app = app()?;
     let started = Instant::now();
@@ -66,7 +70,7 @@ mod tests {
 
     #[test]
     fn every_record_comes_through_both_stages() {
-        let took = run(&Host::in_memory(), 1200).unwrap();
+        let took = run(&Host::in_memory(), 2500).unwrap();
         assert!(took > Duration::ZERO);
     }
 }

@@ -198,4 +198,5 @@ pub const ROWS: &[Row] = &[
     .faster(4.0)
     .unit(Unit::Milliseconds),
     row("embedded, in memory", "embedded/two stages/in memory").unit(Unit::PerSecond),
+    row("embedded, durable", "embedded/two stages/durable").unit(Unit::PerSecond),
 ];
