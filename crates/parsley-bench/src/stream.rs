@@ -95,6 +95,8 @@ impl Stream {
         let started = Instant::now();
         let delivered = self.take(fetched);
         let took = started.elapsed();
+        // The log takes over what was sent.
+        self.sends.clear();
         assert_eq!(delivered, self.step_records, "everything is delivered");
         took
     }
@@ -125,7 +127,6 @@ impl Stream {
         let sent = [(world::sink(), self.sent - 1)];
         let acknowledged = if self.stamps { &sent[..] } else { &[] };
         black_box(&self.sends);
-        self.sends.clear();
         let positions = self.node.commit(acknowledged, &mut self.store);
         black_box(positions.expect("a store in memory does not fail"));
         delivered

@@ -292,8 +292,8 @@ impl Node {
         Ok(Receipt::Accepted)
     }
 
-    fn read_protocol(&self, record: Record) -> Result<HeldRecord, (RefusalCode, String)> {
-        let protocol = ProtocolHeaders::read(&record.headers)
+    fn read_protocol(&self, mut record: Record) -> Result<HeldRecord, (RefusalCode, String)> {
+        let protocol = ProtocolHeaders::take(&mut record.headers)
             .map_err(|why| (header_code(&why), why.to_string()))?;
         let clock = match protocol.clock {
             None => Bytes::from_static(&wire::EMPTY_CLOCK),
@@ -309,8 +309,6 @@ impl Node {
                 in_order(bytes).map_err(|why| (RefusalCode::CorruptClock, why.to_string()))?
             }
         };
-        let mut headers = record.headers;
-        headers.retain(|header| !wire::is_reserved(&header.name));
         Ok(HeldRecord {
             offset: record.offset,
             timestamp_ms: record.timestamp_ms,
@@ -318,7 +316,7 @@ impl Node {
             clock,
             key: record.key,
             value: record.value,
-            headers,
+            headers: record.headers,
         })
     }
 

@@ -464,25 +464,48 @@ impl ProtocolHeaders {
     ///
     /// [`CorruptHeaders`]; the clock's bytes are not looked into.
     pub fn read(headers: &[Header]) -> Result<Self, CorruptHeaders> {
-        let [clock, sender, sequence] = only(headers)?;
-        let sender = read_pair(sender, sequence)?;
+        let [clock, sender, sequence] = places(headers)?;
+        let sender = read_pair(
+            sender.map(|at| &headers[at]),
+            sequence.map(|at| &headers[at]),
+        )?;
         let clock = match clock {
             None => None,
-            Some(header) => Some(header.value.clone().ok_or(CorruptClock::Null)?),
+            Some(at) => Some(headers[at].value.clone().ok_or(CorruptClock::Null)?),
         };
+        Ok(Self { clock, sender })
+    }
+
+    /// [`ProtocolHeaders::read`], taking every header with a reserved name out; what is left is the application's. Headers that cannot be
+    /// read stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`ProtocolHeaders::read`].
+    pub fn take(headers: &mut Vec<Header>) -> Result<Self, CorruptHeaders> {
+        let [clock, sender, sequence] = places(headers)?;
+        let sender = read_pair(
+            sender.map(|at| &headers[at]),
+            sequence.map(|at| &headers[at]),
+        )?;
+        let clock = match clock {
+            None => None,
+            Some(at) => Some(headers[at].value.take().ok_or(CorruptClock::Null)?),
+        };
+        headers.retain(|header| !is_reserved(&header.name));
         Ok(Self { clock, sender })
     }
 }
 
-/// The header of each of the protocol's names, which may stand once.
-fn only(headers: &[Header]) -> Result<[Option<&Header>; 3], CorruptHeaders> {
+/// Where the header of each of the protocol's names stands; each may stand once.
+fn places(headers: &[Header]) -> Result<[Option<usize>; 3], CorruptHeaders> {
     const NAMES: [&str; 3] = [CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER];
     let mut found = [None; NAMES.len()];
     let mut counts = [0; NAMES.len()];
-    for header in headers {
+    for (place, header) in headers.iter().enumerate() {
         let name = NAMES.iter().position(|name| header.name == name.as_bytes());
         if let Some(at) = name {
-            found[at] = Some(header);
+            found[at] = Some(place);
             counts[at] += 1;
         }
     }

@@ -563,8 +563,17 @@ mod headers {
         Header::new("vc-seq", sequence.to_be_bytes().to_vec())
     }
 
+    /// What is read, after a look at what it leaves when it is taken.
     fn read(headers: &[Header]) -> Result<ProtocolHeaders, CorruptHeaders> {
-        ProtocolHeaders::read(headers)
+        let read = ProtocolHeaders::read(headers);
+        let mut left = headers.to_vec();
+        assert_eq!(ProtocolHeaders::take(&mut left), read);
+        let stays = |header: &&Header| read.is_err() || !is_reserved(&header.name);
+        assert_eq!(
+            left,
+            headers.iter().filter(stays).cloned().collect::<Vec<_>>()
+        );
+        read
     }
 
     #[test]
@@ -729,7 +738,7 @@ mod headers {
         fn any_headers_read_or_are_refused(
             named in prop::collection::vec(
                 (
-                    prop::sample::select(vec!["vc", "vc-sender", "vc-seq", "trace"]),
+                    prop::sample::select(vec!["vc", "vc-sender", "vc-seq", "vc-other", "trace"]),
                     prop::option::of(prop_oneof![
                         prop::collection::vec(any::<u8>(), 8),
                         prop::collection::vec(any::<u8>(), 16),
