@@ -32,6 +32,14 @@ impl TaskEnd {
         }
     }
 
+    /// The failure of the log's directory, if that is what ended the execution.
+    pub fn storage(&self) -> Option<&StorageError> {
+        match self {
+            Self::Storage(error) | Self::Append(SendError::Storage(error)) => Some(error),
+            _ => None,
+        }
+    }
+
     /// The application's failure, if that is what ended the execution.
     pub fn application(&self) -> Option<&ApplicationError> {
         match self {

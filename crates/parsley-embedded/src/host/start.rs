@@ -66,6 +66,7 @@ fn initial_status(stage: &Arc<str>, partition: i32) -> TaskStatus {
         stage: Arc::clone(stage),
         partition,
         state: TaskState::Running,
+        storage: None,
         refused_topic: None,
         received: 0,
         dropped: 0,

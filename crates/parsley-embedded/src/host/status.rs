@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Refusal};
 
-use crate::log::State;
+use crate::log::{State, StorageError};
 
 /// The state of an application: one entry for each task, stages in the order declared, partitions in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct TaskStatus {
     pub partition: i32,
     /// Whether it runs, and if not, why.
     pub state: TaskState,
+    /// What was wrong with the log's directory, if that is why the last step failed.
+    pub storage: Option<StorageError>,
     /// The name of the topic that a refusal is about, where it is about one.
     pub refused_topic: Option<Arc<str>>,
     /// Records taken in.

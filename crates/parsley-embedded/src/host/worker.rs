@@ -54,7 +54,7 @@ impl Worker {
                 Err(TaskEnd::Refused(refusal)) => return TaskState::Refused(refusal),
                 Err(end) => {
                     self.failures = self.failures.saturating_add(1);
-                    if !self.back_off(end.to_string()) {
+                    if !self.back_off(&end) {
                         return TaskState::Stopped;
                     }
                 }
@@ -92,7 +92,10 @@ impl Worker {
     /// Whatever failed before has been got over, without a step.
     fn recover(&mut self) {
         if std::mem::take(&mut self.failures) > 0 {
-            self.report(|cell| cell.status.state = TaskState::Running);
+            self.report(|cell| {
+                cell.status.state = TaskState::Running;
+                cell.status.storage = None;
+            });
         }
     }
 
@@ -101,6 +104,7 @@ impl Worker {
         self.report(|cell| {
             let status = &mut cell.status;
             status.state = TaskState::Running;
+            status.storage = None;
             status.steps += 1;
             status.received += counts.received;
             status.dropped += counts.dropped;
@@ -174,7 +178,7 @@ impl Worker {
     }
 
     /// Waits after a failure, as long as it is due. False when the application stops meanwhile.
-    fn back_off(&self, message: String) -> bool {
+    fn back_off(&self, end: &TaskEnd) -> bool {
         let Self { board, index, .. } = self;
         let Context {
             log,
@@ -183,11 +187,12 @@ impl Worker {
             partition,
             ..
         } = &self.context;
-        let attempt = self.failures;
+        let (message, attempt) = (end.to_string(), self.failures);
         tracing::warn!(%group, partition, attempt, %message, "a step failed and will be tried again");
         board.with(*index, |cell| {
             cell.status.failed_steps += 1;
             cell.status.state = TaskState::Retrying { message, attempt };
+            cell.status.storage = end.storage().cloned();
         });
         let until = Instant::now().checked_add(settings.backoff.after(attempt));
         let mut state = log.lock();
