@@ -69,6 +69,12 @@ pub const STAGES: &[Stage] = &[
         work: sim,
     },
     Stage {
+        name: "kill",
+        about: "the demo on a directory, killed 20 times over 100,000 commands",
+        quick: false,
+        work: kill,
+    },
+    Stage {
         name: "broker",
         about: "tests on Apache Kafka, newest version",
         quick: false,
@@ -141,6 +147,12 @@ fn sim(counts: &mut Counts) -> Result<(), Failure> {
     // The embedded host, through the kit, with what it prints: how much was run.
     let embedded = "test --release --locked -p parsley-embedded --test conformance -- --nocapture";
     simulated.and(Run::cargo(embedded).show(counts))
+}
+
+fn kill(counts: &mut Counts) -> Result<(), Failure> {
+    // With what the test prints: the seed, and how far the demo had come at each kill.
+    Run::cargo("test --release --locked -p parsley-cli --test demo_kill -- --nocapture")
+        .show(counts)
 }
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {

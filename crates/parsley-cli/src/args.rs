@@ -1,9 +1,8 @@
 //! The command line.
 
-use std::path::PathBuf;
-
 use clap::{Parser, Subcommand};
 
+use crate::demo;
 use crate::exit::Exit;
 use crate::input::Input;
 use crate::sim::Sim;
@@ -22,18 +21,7 @@ pub struct Args {
 pub enum Command {
     /// Show causal order at work: a topology that would see effects before their causes, and does not
     #[command(after_help = Exit::table())]
-    Demo {
-        /// Commands to run, one JSON object a line: {"account":"a","deposit":5} or {"account":"a","withdraw":7}; `-` reads standard
-        /// input. Without it, 1,000 built-in ones
-        #[arg(long, value_name = "FILE")]
-        input: Option<Input>,
-        /// Print one JSON object a line, the summary last
-        #[arg(long)]
-        json: bool,
-        /// Write every delivery at every stage to a file of its own, one JSON object a line
-        #[arg(long, value_name = "FILE")]
-        trace: Option<PathBuf>,
-    },
+    Demo(demo::Options),
     /// Drive one bare node from a script (docs/node-script.md)
     #[command(after_help = Exit::table())]
     Node {

@@ -53,7 +53,9 @@ impl Exit {
             Self::Usage => "the command line, or a node script, is malformed",
             Self::Refused => "a guard refused, and the run ended there",
             Self::MalformedData => "data to decode or encode are malformed",
-            Self::Io => "input could not be read, or output could not be written",
+            Self::Io => {
+                "input could not be read, or output could not be written; also a directory of data that could not be used"
+            }
         }
     }
 

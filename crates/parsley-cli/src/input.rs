@@ -47,6 +47,11 @@ impl Input {
         Ok((BufReader::with_capacity(BUFFER_BYTES, reader), handle.ok()))
     }
 
+    /// Whether it is a file that can be read again, from its beginning. A pipe and a device cannot.
+    pub fn is_file(&self) -> bool {
+        self.len().is_some()
+    }
+
     /// How long it is, where that is known.
     pub fn len(&self) -> Option<u64> {
         let metadata = self.0.as_ref()?.metadata().ok()?;

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead};
 
+use md5::{Digest, Md5};
+
 /// One line of input, without its newline.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
@@ -24,6 +26,16 @@ pub struct Lines<R> {
     number: u64,
     bytes: u64,
     within_long_line: bool,
+    digest: Option<LinesDigest>,
+}
+
+/// A digest of lines, whatever they end with.
+#[derive(Default)]
+struct LinesDigest {
+    /// Of the lines that were read to their end.
+    whole: Md5,
+    /// Of these and what was read of the next one.
+    open: Md5,
 }
 
 impl<R: BufRead> Lines<R> {
@@ -36,7 +48,21 @@ impl<R: BufRead> Lines<R> {
             number: 0,
             bytes: 0,
             within_long_line: false,
+            digest: None,
         }
+    }
+
+    /// Has it keep a digest of the lines. Each is then read to its end before it is handed out.
+    #[must_use]
+    pub fn digesting(mut self) -> Self {
+        self.digest = Some(LinesDigest::default());
+        self
+    }
+
+    /// The digest of the lines handed out so far, in hexadecimal, if one is kept. Whether the last of them ends with a newline does not matter.
+    pub fn digest(&self) -> Option<String> {
+        let digest = self.digest.as_ref()?;
+        Some(hex::encode(digest.whole.clone().finalize()))
     }
 
     /// The longest line that is read.
@@ -51,23 +77,28 @@ impl<R: BufRead> Lines<R> {
 
     /// The next line and its number, which starts at 1.
     ///
-    /// A line that is too long is reported as soon as that is known; its rest is discarded by the next call.
+    /// A line that is too long is reported as soon as that is known, and its rest discarded by the next call; but not while a digest is kept.
     ///
     /// # Errors
     ///
     /// When the input cannot be read.
     pub fn next(&mut self) -> io::Result<Option<(u64, Line<'_>)>> {
-        if self.within_long_line {
-            self.take_until_newline(false)?;
-            self.within_long_line = false;
-        }
+        self.skip_rest()?;
         self.line.clear();
         let ended = self.take_until_newline(true)?;
         if !ended && self.line.is_empty() && !self.within_long_line {
             return Ok(None);
         }
         self.number += 1;
-        let line = if self.within_long_line {
+        let too_long = self.within_long_line;
+        if self.digest.is_some() {
+            self.skip_rest()?;
+        }
+        if let Some(digest) = &mut self.digest {
+            digest.open.update(b"\n");
+            digest.whole = digest.open.clone();
+        }
+        let line = if too_long {
             Line::TooLong
         } else {
             match std::str::from_utf8(&self.line) {
@@ -78,6 +109,15 @@ impl<R: BufRead> Lines<R> {
             }
         };
         Ok(Some((self.number, line)))
+    }
+
+    /// Discards what is left of a line that is too long.
+    fn skip_rest(&mut self) -> io::Result<()> {
+        if self.within_long_line {
+            self.take_until_newline(false)?;
+            self.within_long_line = false;
+        }
+        Ok(())
     }
 
     /// Reads up to and including the next newline, or the end. Keeps what it reads if told to, and then stops where the line gets too long.
@@ -100,6 +140,9 @@ impl<R: BufRead> Lines<R> {
             }
             if keep {
                 self.line.extend_from_slice(content);
+            }
+            if let Some(digest) = &mut self.digest {
+                digest.open.update(content);
             }
             let used = content.len() + usize::from(newline.is_some());
             self.reader.consume(used);
@@ -175,6 +218,35 @@ mod tests {
             read(b"a\xff\nb\n", 4, 3),
             numbered(&["<not utf-8 at 1>", "b"])
         );
+    }
+
+    /// The digest that is kept after each line.
+    fn digests(input: &[u8], chunk: usize) -> Vec<String> {
+        let mut lines = Lines::new(BufReader::with_capacity(chunk, input), 4).digesting();
+        let mut digests = vec![lines.digest().expect("a digest")];
+        while lines.next().unwrap().is_some() {
+            digests.push(lines.digest().expect("a digest"));
+        }
+        assert_eq!(
+            Some(digests.last().expect("the first")),
+            lines.digest().as_ref()
+        );
+        digests
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_lines_handed_out() {
+        let input = b"ab\n\nlong line\ncd\xff\nlonger line";
+        let whole = |bytes: &[u8]| hex::encode(Md5::digest(bytes));
+        let expected = [0, 3, 4, 14, 18].map(|end| whole(&input[..end]));
+        for chunk in [1, 2, 3, 7, 64] {
+            let found = digests(input, chunk);
+            assert_eq!(found[..5], expected);
+            assert_eq!(found[5..], [whole(&[&input[..], b"\n"].concat())]);
+            assert_eq!(digests(b"ab", chunk), digests(b"ab\n", chunk));
+            assert_ne!(digests(b"ab", chunk), digests(b"a\nb", chunk));
+        }
+        assert_eq!(Lines::new(BufReader::new(&b""[..]), 4).digest(), None);
     }
 
     #[test]

@@ -38,9 +38,7 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<Exit, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match command {
-        Command::Demo { input, json, trace } => {
-            demo::run(input.as_ref(), json, trace.as_deref(), &mut out)
-        }
+        Command::Demo(options) => demo::run(&options, &mut out),
         Command::Node { script } => script::run(&script, &mut out),
         Command::Clock(Clock::Decode { clocks, json: _ }) => {
             clock::decode(&clocks, &mut out).map(|()| Exit::Done)

@@ -288,6 +288,53 @@ fn crashes_neither_lose_an_entry_nor_repeat_one() {
     }
 }
 
+/// The same over a directory, of which nothing stays open from one crash to the next.
+#[test]
+fn the_account_outlives_the_process_with_what_it_tells_of() {
+    let dir = support::dir::fast_dir();
+    let reopened = || {
+        repeatable()
+            .audit(ACCOUNT)
+            .data_dir(dir.path())
+            .build()
+            .unwrap()
+    };
+    let app = pair();
+    let mut order = Vec::new();
+    create(&reopened(), 1, &["x", "y", "out", ACCOUNT]);
+    for round in 0..4 {
+        let host = reopened();
+        assert!(
+            deliveries(&account(&host)).into_iter().eq(order
+                .iter()
+                .map(|(topic, offset): &(String, _)| (&**topic, *offset)))
+        );
+        send_effect(&host, round, "effect");
+        order.extend(step(&mut opened(&host, &app), &ALL));
+        drop(host);
+        let host = reopened();
+        send(&host, "x", "k", "cause");
+        order.extend(step(&mut opened(&host, &app), &ALL));
+    }
+    let account = account(&reopened());
+    assert_eq!(order.len(), 8);
+    assert_eq!(
+        told(&account[..6]),
+        [
+            "y@0 arrived 0, held, head 0, waits 1",
+            "x@0 arrived 0",
+            "y@0",
+            "y@1 arrived 0, held, head 1, waits 1",
+            "x@1 arrived 0",
+            "y@1",
+        ]
+    );
+    let executions: Vec<_> = account.iter().map(|entry| entry.execution).collect();
+    assert!(executions.is_sorted());
+    assert_eq!(executions[1], executions[2]);
+    assert_ne!(executions[0], executions[1]);
+}
+
 /// A step that is full leaves records behind that wait for no other.
 #[test]
 fn what_a_full_step_does_not_reach_is_told_as_held_for_nothing() {

@@ -42,16 +42,17 @@
 //! |---|---|
 //! | declare | [`Topic`], [`codec`], [`Stage`], [`App`] |
 //! | write logic | [`Message`], [`Outbox`], [`Outcome`] |
+//! | read what was delivered, and what had to wait | [`audit`] |
 //! | build a host of your own | [`Task`] |
 //! | the protocol itself | [`core`] |
 
 #![forbid(unsafe_code)]
 
 pub use parsley_stage::{
-    App, AppBuilder, ApplicationError, BoxError, BuildError, Codec, FailureKind, Initial, Message,
-    NameFault, Named, Outbox, Outcome, Part, Processed, RawSend, SendError, SendOrder, Stage,
-    StageBuilder, Stateful, Stateless, StepCommit, Task, TaskConfig, TaskError, To, Topic,
-    TopicInfo, codec, fold, partition,
+    App, AppBuilder, ApplicationError, AuditRecord, AuditRecordError, Audited, AuditedWait,
+    BoxError, BuildError, Codec, FailureKind, Initial, Message, NameFault, Named, Outbox, Outcome,
+    Part, Processed, RawSend, SendError, SendOrder, Stage, StageBuilder, Stateful, Stateless,
+    StepCommit, Task, TaskConfig, TaskError, To, Topic, TopicInfo, audit, codec, fold, partition,
 };
 
 /// The protocol as a pure state machine: what records, positions, clocks and stores are made of.

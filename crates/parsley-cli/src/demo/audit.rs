@@ -1,10 +1,12 @@
-//! Watches the application from outside: judges each delivery, follows what is held, and compares the views with the commands.
+//! Watches the application by its account of deliveries: judges each, follows what is held, and compares the views with the commands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parsley::core::Offset;
-use parsley::embedded::{Consumer, DeliveryEvent, HoldEvent, Host};
+use bytes::Bytes;
+use parsley::core::{Channel, Offset, Record};
+use parsley::embedded::{Consumer, Host};
+use parsley::{AuditRecord, Audited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -12,23 +14,12 @@ use super::command::Command;
 use super::error::DemoError;
 use super::feed::Fed;
 use super::gate::Gate;
-use super::holds::{Cause, Held, Holds};
+use super::holds::{Cause, Held, Holds, Until, Waiting};
 use super::judge::{Judge, Role, Verdict};
 use super::mirror::Mirror;
-use super::topology::{
-    At, COMMANDER, COMMANDS, EVENTS, FINDINGS, Finding, PROJECTOR, RECONCILER, VIEWS, View,
-};
+use super::retention::Retention;
+use super::topology::{AUDIT, At, COMMANDS, FINDINGS, Finding, RECONCILER, VIEWS, View};
 use super::trace::{Trace, TraceFile};
-
-/// After how many commands the log is made to forget what everybody has read.
-const FORGET_EVERY: u64 = 5000;
-
-/// Which stages deliver each topic.
-const READERS: [(&str, &[&str]); 3] = [
-    (COMMANDS, &[COMMANDER, RECONCILER]),
-    (EVENTS, &[PROJECTOR]),
-    (VIEWS, &[RECONCILER]),
-];
 
 /// How it all came out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -41,7 +32,7 @@ pub struct Summary {
     pub delivered: u64,
     /// Records that had to wait.
     pub held: u64,
-    /// The most that waited at once.
+    /// The most that waited at once in one partition of a stage.
     pub held_max: u64,
     /// Deliveries at the reconciler that would have come before their cause in the order of arrival.
     pub inversions_prevented: u64,
@@ -58,16 +49,59 @@ impl Summary {
     }
 }
 
+/// A delivery, as the account tells of it.
+#[derive(Clone, Debug)]
+pub struct Delivered {
+    /// The stage.
+    pub stage: Arc<str>,
+    /// The stage's partition.
+    pub partition: i32,
+    /// The record's topic.
+    pub topic: Arc<str>,
+    /// The record's channel.
+    pub channel: Channel,
+    /// The record's offset.
+    pub offset: Offset,
+    /// The record's key.
+    pub key: Option<Bytes>,
+    /// The record's clock.
+    pub clock: Bytes,
+    /// What it waited for, if it had to.
+    pub held_until: Option<Until>,
+}
+
+impl Delivered {
+    fn at(&self) -> At {
+        At {
+            topic: self.topic.to_string(),
+            partition: self.channel.partition,
+            offset: self.offset,
+        }
+    }
+
+    /// The key as text.
+    pub fn account(&self) -> std::borrow::Cow<'_, str> {
+        String::from_utf8_lossy(self.key.as_deref().unwrap_or_default())
+    }
+}
+
+/// What is followed of one task.
+#[derive(Debug, Default)]
+struct TaskFollowed {
+    judge: Judge,
+    holds: Holds,
+}
+
 /// Watches the application.
 pub struct Auditor {
-    host: Host,
     gate: Arc<Gate>,
+    entries: Consumer,
     commands: Mirror,
     views: Mirror,
     findings: Consumer,
     trace: Option<Trace>,
-    judges: BTreeMap<(Arc<str>, i32), Judge>,
-    holds: Holds,
+    retention: Option<Retention>,
+    tasks: BTreeMap<(Arc<str>, i32), TaskFollowed>,
     summary: Summary,
     /// The commands whose view has not come, by partition and offset.
     asked: BTreeMap<(i32, Offset), Command>,
@@ -76,44 +110,137 @@ pub struct Auditor {
     /// How many commands have come out as views.
     done: u64,
     objections: u64,
-    last: BTreeMap<(Arc<str>, Arc<str>, i32), Offset>,
 }
 
 impl Auditor {
-    /// Watches the application that will run on a host, and writes a trace if there is a file for it. The topics have to exist.
-    pub fn new(host: Host, gate: Arc<Gate>, trace: Option<TraceFile>) -> Result<Self, DemoError> {
+    /// Watches the application that runs on a host, from its first delivery on, and writes a trace if there is a file for it. The topics
+    /// have to exist. With a retention the log forgets what was seen.
+    pub fn new(
+        host: &Host,
+        gate: Arc<Gate>,
+        trace: Option<TraceFile>,
+        retention: Option<Retention>,
+    ) -> Result<Self, DemoError> {
         Ok(Self {
-            commands: Mirror::new(&host, COMMANDS, 1)?,
-            views: Mirror::new(&host, VIEWS, 1)?,
-            findings: host.consumer(FINDINGS)?,
-            trace: trace.map(|file| Trace::begin(file, &host)).transpose()?,
-            host,
             gate,
-            judges: BTreeMap::new(),
-            holds: Holds::default(),
+            entries: host.consumer(AUDIT)?,
+            commands: Mirror::new(host, COMMANDS, 1)?,
+            views: Mirror::new(host, VIEWS, 1)?,
+            findings: host.consumer(FINDINGS)?,
+            trace: trace.map(|file| Trace::begin(file, host)).transpose()?,
+            retention,
+            tasks: BTreeMap::new(),
             summary: Summary::default(),
             asked: BTreeMap::new(),
             shown: BTreeMap::new(),
             done: 0,
             objections: 0,
-            last: BTreeMap::new(),
         })
     }
 
-    /// A record has to wait.
-    pub fn held(&mut self, event: &HoldEvent) {
-        self.holds.held(event);
+    /// Reads on in the account, by one portion. Tells of each record that had to wait when it is delivered. Returns whether there was
+    /// anything.
+    pub fn read<E: From<DemoError>>(
+        &mut self,
+        mut on_held: impl FnMut(Held) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let entries = self.entries.poll_now().map_err(DemoError::from)?;
+        for entry in &entries {
+            if let Some(held) = self.entry(entry)? {
+                on_held(held)?;
+            }
+        }
+        if let Some(retention) = &mut self.retention
+            && retention.falls_due(self.done)
+        {
+            self.forget()?;
+        }
+        Ok(!entries.is_empty())
     }
 
-    /// A record was delivered. Returns what it waited for, if it had to.
-    pub fn delivered(&mut self, event: &DeliveryEvent) -> Result<Option<Held>, DemoError> {
-        let (stage, topic) = (&*event.stage, &*event.topic);
+    /// Takes an entry of the account. Returns what was held, if it tells of its delivery.
+    fn entry(&mut self, record: &Record) -> Result<Option<Held>, DemoError> {
+        let corrupt = |reason: String| DemoError::Record {
+            topic: AUDIT.to_owned(),
+            partition: record.channel.partition,
+            offset: record.offset,
+            reason,
+        };
+        let AuditRecord {
+            stage,
+            partition,
+            execution,
+            topic,
+            channel,
+            offset,
+            audited,
+        } = AuditRecord::decode(record.value.as_deref())
+            .map_err(|error| corrupt(error.to_string()))?;
+        let task = self
+            .tasks
+            .entry((Arc::clone(&stage), partition))
+            .or_default();
+        match audited {
+            Audited::Held {
+                arrival,
+                head,
+                waits,
+            } => {
+                let at = At {
+                    topic: topic.to_string(),
+                    partition: channel.partition,
+                    offset,
+                };
+                let waiting = Waiting {
+                    arrival: task.holds.arrived(execution, arrival),
+                    until: Until::of(&at, head, &waits),
+                };
+                task.holds.held(channel, offset, waiting);
+                self.summary.held += 1;
+                self.summary.held_max = self.summary.held_max.max(task.holds.max);
+                Ok(None)
+            }
+            Audited::Delivered {
+                arrival,
+                key,
+                clock,
+                ..
+            } => {
+                let (arrival, held_until) = match arrival {
+                    Some(arrival) => (task.holds.arrived(execution, arrival), None),
+                    None => {
+                        let waiting = task.holds.released(channel, offset).ok_or_else(|| {
+                            corrupt(
+                                "a record is delivered that was held, and nothing tells of that"
+                                    .to_owned(),
+                            )
+                        })?;
+                        (waiting.arrival, Some(waiting.until))
+                    }
+                };
+                let delivered = Delivered {
+                    stage,
+                    partition,
+                    topic,
+                    channel,
+                    offset,
+                    key,
+                    clock,
+                    held_until,
+                };
+                self.delivered(delivered, arrival)
+            }
+        }
+    }
+
+    fn delivered(&mut self, delivered: Delivered, arrival: u64) -> Result<Option<Held>, DemoError> {
+        let (stage, topic) = (&*delivered.stage, &*delivered.topic);
         let view: Option<View> = match (stage, topic) {
-            (RECONCILER, VIEWS) => Some(value(&mut self.views, event)?),
+            (RECONCILER, VIEWS) => Some(value(&mut self.views, &delivered)?),
             (RECONCILER, COMMANDS) => {
-                let command = value(&mut self.commands, event)?;
+                let command = value(&mut self.commands, &delivered)?;
                 self.asked
-                    .insert((event.channel.partition, event.offset), command);
+                    .insert((delivered.channel.partition, delivered.offset), command);
                 None
             }
             _ => None,
@@ -127,35 +254,28 @@ impl Auditor {
         let cause = view.map(|view| Cause {
             at: At {
                 topic: COMMANDS.to_owned(),
-                partition: event.partition,
+                partition: delivered.partition,
                 offset: view.command,
             },
-            command: self.asked.remove(&(event.partition, view.command)),
+            command: self.asked.remove(&(delivered.partition, view.command)),
         });
-        let judge = self
-            .judges
-            .entry((Arc::clone(&event.stage), event.partition))
-            .or_default();
-        // Every record arrives in the one execution that delivers it.
-        let arrival = event.arrival.unwrap_or(0);
-        let verdict: Verdict = judge.delivered(&event.topic, event.offset, arrival, role);
+        let verdict = self
+            .tasks
+            .entry((Arc::clone(&delivered.stage), delivered.partition))
+            .or_default()
+            .judge
+            .delivered(&delivered.topic, delivered.offset, arrival, role);
         self.summary.delivered += 1;
         self.summary.inversions_prevented += u64::from(verdict.is_prevented());
         self.summary.inversions_delivered += u64::from(verdict.is_inversion);
         if let Some(trace) = &mut self.trace {
-            trace.delivered(event, verdict.handed)?;
+            trace.delivered(&delivered, verdict.handed)?;
         }
-        let held = self.holds.delivered(event, cause, &verdict);
-        self.last.insert(
-            (
-                Arc::clone(&event.stage),
-                Arc::clone(&event.topic),
-                event.channel.partition,
-            ),
-            event.offset,
-        );
+        if let Some(retention) = &mut self.retention {
+            retention.delivered(&delivered);
+        }
         if let Some(view) = view {
-            let account = String::from_utf8_lossy(event.key.as_deref().unwrap_or_default());
+            let account = delivered.account();
             match self.shown.get_mut(&*account) {
                 Some(balance) => *balance = view.balance,
                 None => {
@@ -163,12 +283,9 @@ impl Auditor {
                 }
             }
             self.done += 1;
-            if self.done.is_multiple_of(FORGET_EVERY) {
-                self.forget()?;
-            }
             self.gate.leave();
         }
-        Ok(held)
+        Ok(held(delivered, cause, &verdict))
     }
 
     /// Hands out what was traced so far.
@@ -176,15 +293,13 @@ impl Auditor {
         self.trace.as_mut().map_or(Ok(()), Trace::flush)
     }
 
-    /// How it all came out, once everything is delivered.
+    /// How it all came out, once everything is delivered and read.
     pub fn end(mut self, fed: &Fed) -> Result<Summary, DemoError> {
         self.read_findings()?;
         self.flush()?;
         Ok(Summary {
             commands: fed.commands,
             malformed: fed.malformed,
-            held: self.holds.held,
-            held_max: self.holds.held_max,
             views_match: self.objections == 0
                 && self.done == fed.commands
                 && fed.balances.are(&self.shown),
@@ -215,35 +330,34 @@ impl Auditor {
         if let Some(trace) = &mut self.trace {
             trace.catch_up()?;
         }
-        let topics = self.host.log().topics();
-        for (topic, readers) in READERS {
-            let Some(&id) = topics.get(topic) else {
-                continue;
-            };
-            for partition in 0..self.host.log().partition_count(id).unwrap_or(0) {
-                let delivered = readers.iter().map(|&stage| {
-                    self.last
-                        .get(&(Arc::from(stage), Arc::from(topic), partition))
-                        .copied()
-                });
-                if let Some(Some(all)) = delivered.min() {
-                    self.host
-                        .log()
-                        .delete_records(id.partition(partition), all)?;
-                }
-            }
+        match &self.retention {
+            Some(retention) => retention.forget(&self.entries),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 
+fn held(delivered: Delivered, cause: Option<Cause>, verdict: &Verdict) -> Option<Held> {
+    let (record, key) = (delivered.at(), delivered.account().into_owned());
+    Some(Held {
+        until: delivered.held_until?,
+        stage: delivered.stage,
+        record,
+        key,
+        handed: verdict.handed,
+        cause,
+        cause_handed: verdict.cause,
+        is_prevented: verdict.is_prevented(),
+    })
+}
+
 /// What a record says that was delivered.
-fn value<T: DeserializeOwned>(topic: &mut Mirror, event: &DeliveryEvent) -> Result<T, DemoError> {
-    let record = topic.take(event.channel.partition, event.offset)?;
+fn value<T: DeserializeOwned>(topic: &mut Mirror, delivered: &Delivered) -> Result<T, DemoError> {
+    let record = topic.take(delivered.channel.partition, delivered.offset)?;
     serde_json::from_slice(&record.value).map_err(|error| DemoError::Record {
-        topic: event.topic.to_string(),
-        partition: event.channel.partition,
-        offset: event.offset,
+        topic: delivered.topic.to_string(),
+        partition: delivered.channel.partition,
+        offset: delivered.offset,
         reason: error.to_string(),
     })
 }

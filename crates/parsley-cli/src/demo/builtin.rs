@@ -1,6 +1,9 @@
 //! The commands that the demo runs without input: always the same.
 
+use std::io::{BufReader, Cursor};
+
 use super::command::{AccountCommand, Command};
+use crate::input::Reader;
 
 /// How many there are.
 pub const COMMANDS: usize = 1000;
@@ -58,7 +61,7 @@ impl Numbers {
 }
 
 /// The commands, in order. Some withdrawals ask for more than there is.
-pub fn commands() -> impl Iterator<Item = AccountCommand> + Send {
+fn commands() -> impl Iterator<Item = AccountCommand> {
     let mut numbers = Numbers(1978);
     (0..COMMANDS).map(move |_| {
         let account =
@@ -71,11 +74,33 @@ pub fn commands() -> impl Iterator<Item = AccountCommand> + Send {
     })
 }
 
+/// The commands as an input, one a line.
+pub fn reader() -> Reader {
+    let line = |AccountCommand { account, command }| match command {
+        Command::Deposit(amount) => {
+            format!("{{\"account\":\"{account}\",\"deposit\":{amount}}}\n")
+        }
+        Command::Withdraw(amount) => {
+            format!("{{\"account\":\"{account}\",\"withdraw\":{amount}}}\n")
+        }
+    };
+    let text: String = commands().map(line).collect();
+    BufReader::with_capacity(1 << 16, Box::new(Cursor::new(text)))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::io::BufRead;
 
     use super::*;
+    use crate::demo::command;
+
+    #[test]
+    fn the_lines_are_the_commands() {
+        let lines = reader().lines().map(|line| command::parse(&line.unwrap()));
+        assert!(lines.map(Result::unwrap).eq(commands()));
+    }
 
     #[test]
     fn the_commands_are_the_same_each_time_and_a_few_are_to_be_rejected() {

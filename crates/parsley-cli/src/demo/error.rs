@@ -5,8 +5,11 @@ use std::path::PathBuf;
 
 use parsley::BuildError;
 use parsley::core::Refusal;
-use parsley::embedded::{HostError, ReadError, SendError, StartError, StopError, TopicError};
+use parsley::embedded::{
+    HostError, OpenError, ReadError, SendError, StartError, StopError, StorageError, TopicError,
+};
 
+use super::taken::OtherInput;
 use crate::exit::Exit;
 
 /// Why the demo cannot run to its end.
@@ -28,12 +31,35 @@ pub enum DemoError {
     /// The application did not stop as it should.
     #[error(transparent)]
     Stop(#[from] StopError),
+    /// The directory of data cannot be read or written.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
     /// A command cannot be sent.
     #[error(transparent)]
     Send(#[from] SendError),
     /// A topic cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The directory has the topics of something else.
+    #[error("{} is another application's: {found}; name a new directory", data.display())]
+    OtherApplication {
+        /// The directory.
+        data: PathBuf,
+        /// What it has that the demo has not.
+        found: String,
+    },
+    /// The input is not the one that earlier runs took lines of.
+    #[error(
+        "{input} is not what this directory was begun with: {lines} lines were taken, and it {fault}; nothing was changed"
+    )]
+    OtherInput {
+        /// Which input.
+        input: String,
+        /// How many lines were taken.
+        lines: u64,
+        /// How it differs.
+        fault: OtherInput,
+    },
     /// A record is not what the demo's stages write.
     #[error("{topic}:{partition}@{offset} is not what was expected: {reason}")]
     Record {
@@ -91,6 +117,14 @@ pub enum DemoError {
         /// What else is there.
         other: String,
     },
+    /// The trace is to go where the demo keeps its data.
+    #[error("the trace {} lies in {}, where the data are, expected a file outside", path.display(), data.display())]
+    TraceInData {
+        /// Where the trace was to go.
+        path: PathBuf,
+        /// The directory.
+        data: PathBuf,
+    },
     /// The trace is to go where the report goes.
     #[error("found `--trace -`, expected a file: standard output has the report")]
     TraceToStandardOutput,
@@ -101,8 +135,18 @@ impl DemoError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Refused { .. } | Self::Start(StartError::Refused { .. }) => Exit::Refused,
-            Self::Trace { .. } => Exit::Io,
-            Self::TraceShared { .. } | Self::TraceToStandardOutput => Exit::Usage,
+            Self::Trace { .. }
+            | Self::Storage(_)
+            | Self::Topic(TopicError::Storage(_))
+            | Self::Send(SendError::Storage(_))
+            | Self::Read(ReadError::Storage(_)) => Exit::Io,
+            Self::Host(HostError::Open(OpenError::Foreign { .. })) => Exit::Usage,
+            Self::Host(HostError::Open(_)) => Exit::Io,
+            Self::TraceShared { .. }
+            | Self::TraceInData { .. }
+            | Self::TraceToStandardOutput
+            | Self::OtherApplication { .. }
+            | Self::OtherInput { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

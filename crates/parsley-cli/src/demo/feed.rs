@@ -1,15 +1,19 @@
-//! Feeds the commands: from the built-in set or from input, as many at once as the gate lets in.
+//! Feeds the commands: line by line, in portions, as many at once as the gate lets in.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use parsley::embedded::{NewRecord, Producer, Transaction};
 
+use super::Seen;
+use super::balances::Balances;
 use super::builtin;
-use super::command::{self, AccountCommand, Command, NotACommand};
+use super::command::{self, AccountCommand, NotACommand};
 use super::error::DemoError;
 use super::gate::Gate;
+use super::ground::Ground;
 use super::progress::Progress;
+use super::taken::{Origin, Taken, pass_over, unreadable};
 use super::topology;
 use crate::failure::Failure;
 use crate::input::{Input, Reader};
@@ -21,20 +25,28 @@ pub struct Pace {
     /// How many are under way at most.
     pub under_way: u64,
     /// How many are written at once.
-    pub batch: usize,
+    pub portion: u64,
 }
 
 impl Pace {
     /// So few that the screen shows what happens to each.
-    pub const BUILTIN: Self = Self {
+    const BUILTIN: Self = Self {
         under_way: 48,
-        batch: 4,
+        portion: 4,
     };
     /// So many that a long input is soon done.
-    pub const INPUT: Self = Self {
+    const INPUT: Self = Self {
         under_way: 1000,
-        batch: 100,
+        portion: 100,
     };
+
+    /// The pace of the built-in commands, or of an input.
+    pub fn of(input: Option<&Input>) -> Self {
+        match input {
+            None => Self::BUILTIN,
+            Some(_) => Self::INPUT,
+        }
+    }
 }
 
 /// The longest line of input that is taken for a command.
@@ -42,7 +54,7 @@ const LINE_LIMIT: usize = 64 << 10;
 /// How many malformed lines are shown; the others are counted.
 const SHOWN: u64 = 20;
 
-/// What was fed.
+/// What was fed, in this run and in those before it.
 #[derive(Debug, Default)]
 pub struct Fed {
     /// Commands.
@@ -53,45 +65,71 @@ pub struct Fed {
     pub balances: Balances,
 }
 
-/// The accounts as they have to end: the commands replayed, one after the other, with no part of the application.
-#[derive(Debug, Default)]
-pub struct Balances(BTreeMap<String, i128>);
+/// An opened input, at the first line that no run has taken.
+pub struct Source {
+    input: Option<Input>,
+    origin: Origin,
+    lines: Lines<Reader>,
+    /// What was taken of all inputs.
+    taken: Taken,
+    balances: Balances,
+}
 
-impl Balances {
-    fn replay(&mut self, AccountCommand { account, command }: &AccountCommand) {
-        let change = match *command {
-            Command::Deposit(amount) => i128::from(amount),
-            Command::Withdraw(amount) => -i128::from(amount),
-        };
-        let before = match self.0.get_mut(account) {
-            Some(balance) => balance,
-            None => self.0.entry(account.clone()).or_default(),
-        };
-        let after = *before + change;
-        if (0..=i128::from(u64::MAX)).contains(&after) {
-            *before = after;
+impl Source {
+    /// Passes over what earlier runs took, and looks at it. Nothing is changed.
+    pub fn resume(
+        Ground { host, is_durable }: &Ground,
+        input: Option<Input>,
+        reader: Option<Reader>,
+    ) -> Result<Self, Failure> {
+        let origin = Origin::of(input.as_ref());
+        let taken = Taken::read(host)?;
+        let mut lines = Lines::new(reader.unwrap_or_else(builtin::reader), LINE_LIMIT);
+        let mut balances = Balances::default();
+        if origin.comes_again() && *is_durable {
+            lines = lines.digesting();
+            pass_over(&mut lines, input.as_ref(), taken.of(origin), |line| {
+                if let Line::Text(text) = line
+                    && let Ok(command) = command::parse(text)
+                {
+                    balances.replay(&command);
+                }
+            })?;
         }
+        if !origin.comes_again() || taken.commands() != taken.of(origin).commands {
+            // There are commands that no line here tells of.
+            balances = Balances::of_log(host)?;
+        }
+        Ok(Self {
+            input,
+            origin,
+            lines,
+            taken,
+            balances,
+        })
     }
 
-    /// Whether these are the accounts shown, with these balances.
-    pub fn are(&self, shown: &BTreeMap<String, u64>) -> bool {
-        self.0
-            .iter()
-            .map(|(account, balance)| (account, *balance))
-            .eq(shown
-                .iter()
-                .map(|(account, balance)| (account, i128::from(*balance))))
+    /// How many commands earlier runs took.
+    pub fn commands(&self) -> u64 {
+        self.taken.commands()
     }
 }
 
-/// Feeds commands to an application.
+/// Feeds a source to an application.
 pub struct Feeder {
     producer: Producer,
     gate: Arc<Gate>,
     pace: Pace,
-    batch: Option<Transaction>,
-    in_batch: usize,
-    fed: Fed,
+    progress: Progress,
+    source: Source,
+    portion: Option<Transaction>,
+    commands_in_portion: u64,
+    /// Lines of this run: all that were read, and those of them whose portions have ended.
+    read: u64,
+    ended: u64,
+    malformed: u64,
+    /// Who is told of each portion.
+    confirm: Option<SyncSender<Seen>>,
 }
 
 /// Whether to go on.
@@ -102,152 +140,151 @@ enum Flow {
 }
 
 impl Feeder {
-    /// A feeder that writes with this producer.
-    pub fn new(producer: Producer, gate: Arc<Gate>, pace: Pace) -> Self {
+    /// A feeder of a source, which says on the `progress` of each line that is malformed what is wrong with it. Where lines do not come again it
+    /// tells those who want it confirmed how many are taken for good.
+    pub fn new(
+        producer: Producer,
+        gate: Arc<Gate>,
+        pace: Pace,
+        progress: Progress,
+        source: Source,
+        confirm: Option<SyncSender<Seen>>,
+    ) -> Self {
         Self {
+            confirm: confirm.filter(|_| !source.origin.comes_again()),
             producer,
             gate,
             pace,
-            batch: None,
-            in_batch: 0,
-            fed: Fed::default(),
+            progress,
+            source,
+            portion: None,
+            commands_in_portion: 0,
+            read: 0,
+            ended: 0,
+            malformed: 0,
         }
     }
 
-    /// Feeds the built-in commands. Returns what was fed, and why no more was, if something went wrong.
-    pub fn builtin(self) -> (Fed, Option<Failure>) {
-        self.all(|feeder| {
-            for command in builtin::commands() {
-                if feeder.command(&command)? == Flow::Closed {
-                    break;
-                }
+    /// Feeds all lines. Returns what was fed, and why no more was, if something went wrong.
+    pub fn feed(mut self) -> (Fed, Option<Failure>) {
+        let failure = match self.lines() {
+            Ok(Flow::Closed) => None,
+            Ok(Flow::More) => self.end_portion().err(),
+            // What was read before the failure is taken.
+            Err(failure @ Failure::Read { .. }) => {
+                Some(self.end_portion().err().unwrap_or(failure))
             }
-            Ok(())
-        })
-    }
-
-    /// Feeds the commands of an opened input, and says of each line that is none what is wrong with it. Returns what was fed, and why no
-    /// more was, if something went wrong.
-    pub fn input(
-        self,
-        input: &Input,
-        reader: Reader,
-        progress: &Progress,
-    ) -> (Fed, Option<Failure>) {
-        let mut lines = Lines::new(reader, LINE_LIMIT);
-        let fed = self.all(|feeder| feeder.lines(&mut lines, input, progress));
-        if let hidden @ 1.. = fed.0.malformed.saturating_sub(SHOWN) {
-            progress.say(&format!("{hidden} more malformed lines were skipped"));
+            Err(failure) => Some(failure),
+        };
+        if let hidden @ 1.. = self.malformed.saturating_sub(SHOWN) {
+            self.progress
+                .say(&format!("{hidden} more malformed lines were skipped"));
         }
-        fed
+        let Source {
+            taken, balances, ..
+        } = self.source;
+        let fed = Fed {
+            commands: taken.commands(),
+            malformed: taken.malformed(),
+            balances,
+        };
+        (fed, failure)
     }
 
-    fn all(
-        mut self,
-        feed: impl FnOnce(&mut Self) -> Result<(), Failure>,
-    ) -> (Fed, Option<Failure>) {
-        let failure = feed(&mut self).err();
-        self.end_batch();
-        (self.fed, failure)
-    }
-
-    fn lines(
-        &mut self,
-        lines: &mut Lines<Reader>,
-        input: &Input,
-        progress: &Progress,
-    ) -> Result<(), Failure> {
-        let limit = lines.limit();
+    fn lines(&mut self) -> Result<Flow, Failure> {
+        let limit = self.source.lines.limit();
         loop {
-            if lines.may_wait() {
-                self.end_batch();
-                progress.reached(lines.bytes());
+            if self.source.lines.may_wait() {
+                self.end_portion()?;
+                self.progress.reached(self.source.lines.bytes());
             }
-            let Some((number, line)) = lines.next().map_err(|error| input.unreadable(error))?
+            if self.ended == self.read && !self.gate.await_room(self.pace.portion) {
+                return Ok(Flow::Closed);
+            }
+            let Source {
+                input,
+                lines,
+                origin,
+                taken,
+                ..
+            } = &mut self.source;
+            let next = lines.next();
+            let Some((number, line)) = next.map_err(|error| unreadable(input.as_ref(), error))?
             else {
-                return Ok(());
+                return Ok(Flow::More);
             };
             let command = match line {
-                Line::Text(text) if text.trim().is_empty() => continue,
-                Line::Text(text) => command::parse(text),
-                Line::NotUtf8 { valid_up_to } => Err(NotACommand::NotUtf8 { valid_up_to }),
-                Line::TooLong => Err(NotACommand::TooLong { limit }),
+                Line::Text(text) if text.trim().is_empty() => None,
+                Line::Text(text) => Some(command::parse(text)),
+                Line::NotUtf8 { valid_up_to } => Some(Err(NotACommand::NotUtf8 { valid_up_to })),
+                Line::TooLong => Some(Err(NotACommand::TooLong { limit })),
             };
+            let counted = taken.of_mut(*origin);
             match command {
-                Ok(command) => {
-                    if self.command(&command)? == Flow::Closed {
-                        return Ok(());
-                    }
+                Some(Ok(command)) => {
+                    self.gate.enter();
+                    counted.commands += 1;
+                    self.send(&command)?;
                 }
-                Err(fault) => self.malformed(number, &fault, progress),
+                Some(Err(fault)) => {
+                    counted.malformed += 1;
+                    self.malformed(number, &fault);
+                }
+                None => {}
+            }
+            self.source.taken.of_mut(self.source.origin).lines += 1;
+            self.read += 1;
+            if self.commands_in_portion == self.pace.portion {
+                self.end_portion()?;
             }
         }
     }
 
-    fn command(&mut self, command: &AccountCommand) -> Result<Flow, Failure> {
-        if self.gate.is_full() {
-            // What is in the batch has to come out before anything comes in.
-            self.end_batch();
-        }
-        if !self.gate.enter() {
-            return Ok(Flow::Closed);
-        }
+    fn send(&mut self, command: &AccountCommand) -> Result<(), Failure> {
         let value = serde_json::to_vec(&command.command).expect("a command is JSON");
+        let number = self.source.taken.commands() - 1;
         let record = NewRecord::to(topology::COMMANDS)
             .key(command.account.clone())
             .value(value)
-            .timestamp_ms(i64::try_from(self.fed.commands).unwrap_or(i64::MAX));
+            .timestamp_ms(i64::try_from(number).unwrap_or(i64::MAX));
         let producer = &self.producer;
-        self.batch
+        self.portion
             .get_or_insert_with(|| producer.begin())
             .send(record)
             .map_err(DemoError::from)?;
-        self.fed.balances.replay(command);
-        self.fed.commands += 1;
-        self.in_batch += 1;
-        if self.in_batch == self.pace.batch {
-            self.end_batch();
-        }
-        Ok(Flow::More)
+        self.source.balances.replay(command);
+        self.commands_in_portion += 1;
+        Ok(())
     }
 
-    fn malformed(&mut self, number: u64, fault: &NotACommand, progress: &Progress) {
-        self.fed.malformed += 1;
-        if self.fed.malformed <= SHOWN {
-            progress.say(&format!("line {number}: {fault}"));
+    fn malformed(&mut self, number: u64, fault: &NotACommand) {
+        self.malformed += 1;
+        if self.malformed <= SHOWN {
+            self.progress.say(&format!("line {number}: {fault}"));
         }
     }
 
-    fn end_batch(&mut self) {
-        self.in_batch = 0;
-        if let Some(batch) = self.batch.take() {
-            let _ = batch.commit();
+    /// Commits the lines that were read since the last portion, and notes with them that they are taken.
+    fn end_portion(&mut self) -> Result<(), Failure> {
+        if self.ended == self.read {
+            return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_replay_stops_at_the_ends_of_a_balance() {
-        let mut balances = Balances::default();
-        let mut replay = |command| {
-            balances.replay(&AccountCommand {
-                account: "a".to_owned(),
-                command,
-            })
-        };
-        replay(Command::Withdraw(1));
-        replay(Command::Deposit(u64::MAX));
-        replay(Command::Deposit(1));
-        assert!(balances.are(&BTreeMap::from([("a".to_owned(), u64::MAX)])));
-        assert!(!balances.are(&BTreeMap::from([("a".to_owned(), 0)])));
-        assert!(!balances.are(&BTreeMap::new()));
-        assert!(!balances.are(&BTreeMap::from([
-            ("a".to_owned(), u64::MAX),
-            ("b".to_owned(), 0)
-        ])));
+        let Source {
+            taken,
+            origin,
+            lines,
+            ..
+        } = &mut self.source;
+        taken.of_mut(*origin).digest = lines.digest();
+        let mut portion = self.portion.take().unwrap_or_else(|| self.producer.begin());
+        portion.send(taken.record()).map_err(DemoError::from)?;
+        portion.commit().map_err(DemoError::from)?;
+        self.commands_in_portion = 0;
+        self.ended = self.read;
+        if let Some(confirm) = &self.confirm {
+            // Nobody looks on any more when the demo ends early.
+            drop(confirm.send(Seen::Taken(self.ended)));
+        }
+        Ok(())
     }
 }

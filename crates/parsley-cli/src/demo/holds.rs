@@ -1,13 +1,13 @@
-//! What had to wait, and for what.
+//! What had to wait, and for what: of one task, from its entries in the account.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parsley::core::{Offset, Wait};
-use parsley::embedded::{DeliveryEvent, HoldEvent, NamedWait};
+use parsley::AuditedWait;
+use parsley::core::{Channel, Offset, Wait};
 
 use super::command::Command;
-use super::judge::{Handed, Verdict};
+use super::judge::Handed;
 use super::topology::At;
 
 /// A record that had to wait and has been delivered.
@@ -61,90 +61,22 @@ pub enum Until {
     },
     /// The record ahead of it on its channel, which waited itself.
     Ahead(At),
-}
-
-impl std::fmt::Display for Until {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Delivered { cause, .. } => write!(f, "{cause}"),
-            Self::Sent {
-                channel, sequence, ..
-            } => write!(f, "{channel} send {sequence}"),
-            Self::Ahead(at) => write!(f, "{at}"),
-        }
-    }
-}
-
-type Key = (Arc<str>, i32, Arc<str>, Offset);
-
-/// Follows what is held.
-#[derive(Debug, Default)]
-pub struct Holds {
-    now: BTreeMap<Key, Until>,
-    /// How many records had to wait.
-    pub held: u64,
-    /// The most that waited at once.
-    pub held_max: u64,
-}
-
-impl Holds {
-    /// A record has to wait.
-    pub fn held(&mut self, event: &HoldEvent) {
-        let until = match event.waits.first() {
-            Some(wait) if event.offset == event.head => Until::of(wait),
-            _ => Until::Ahead(At {
-                topic: event.topic.to_string(),
-                partition: event.channel.partition,
-                offset: event.head,
-            }),
-        };
-        let key = (
-            Arc::clone(&event.stage),
-            event.partition,
-            Arc::clone(&event.topic),
-            event.offset,
-        );
-        self.now.insert(key, until);
-        self.held += 1;
-        self.held_max = self.held_max.max(self.now.len() as u64);
-    }
-
-    /// A record is delivered: what it waited for, if it had to.
-    pub fn delivered(
-        &mut self,
-        event: &DeliveryEvent,
-        cause: Option<Cause>,
-        verdict: &Verdict,
-    ) -> Option<Held> {
-        if self.now.is_empty() {
-            return None;
-        }
-        let key = (
-            Arc::clone(&event.stage),
-            event.partition,
-            Arc::clone(&event.topic),
-            event.offset,
-        );
-        let until = self.now.remove(&key)?;
-        Some(Held {
-            stage: key.0,
-            record: At {
-                topic: key.2.to_string(),
-                partition: event.channel.partition,
-                offset: key.3,
-            },
-            key: String::from_utf8_lossy(event.key.as_deref().unwrap_or_default()).into_owned(),
-            until,
-            handed: verdict.handed,
-            cause,
-            cause_handed: verdict.cause,
-            is_prevented: verdict.is_prevented(),
-        })
-    }
+    /// No record: the step that received it was full, and the next one had to do it.
+    NextStep,
 }
 
 impl Until {
-    fn of(NamedWait { topic, wait, .. }: &NamedWait) -> Self {
+    /// What a record waited for that stood somewhere on its channel behind the head, or was the head and waited for these.
+    pub fn of(record: &At, head: Offset, waits: &[AuditedWait]) -> Self {
+        if head != record.offset {
+            return Self::Ahead(At {
+                offset: head,
+                ..record.clone()
+            });
+        }
+        let Some(AuditedWait { topic, wait }) = waits.first() else {
+            return Self::NextStep;
+        };
         match wait {
             Wait::Offset { claim, code, .. } => Self::Delivered {
                 cause: At {
@@ -160,5 +92,101 @@ impl Until {
                 code: code.as_str(),
             },
         }
+    }
+}
+
+impl std::fmt::Display for Until {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Delivered { cause, .. } => write!(f, "{cause}"),
+            Self::Sent {
+                channel, sequence, ..
+            } => write!(f, "{channel} send {sequence}"),
+            Self::Ahead(at) => write!(f, "{at}"),
+            Self::NextStep => f.write_str("the next step"),
+        }
+    }
+}
+
+/// A record that waits now.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Which one of the task's arrivals it was.
+    pub arrival: u64,
+    /// What it waits for.
+    pub until: Until,
+}
+
+/// Follows what a task holds, and numbers its arrivals over all its executions.
+#[derive(Debug, Default)]
+pub struct Holds {
+    now: BTreeMap<(Channel, Offset), Waiting>,
+    /// The most that waited at once.
+    pub max: u64,
+    /// The execution whose arrivals are being counted.
+    execution: Option<Offset>,
+    /// How many records earlier executions received.
+    before: u64,
+    /// How many this one has received.
+    arrived: u64,
+}
+
+impl Holds {
+    /// Takes note of an arrival: the number among those of its execution becomes one among all of the task.
+    pub fn arrived(&mut self, execution: Offset, arrival: u64) -> u64 {
+        if self.execution != Some(execution) {
+            self.execution = Some(execution);
+            self.before += std::mem::take(&mut self.arrived);
+        }
+        self.arrived += 1;
+        self.before.saturating_add(arrival)
+    }
+
+    /// A record has to wait.
+    pub fn held(&mut self, channel: Channel, offset: Offset, waiting: Waiting) {
+        self.now.insert((channel, offset), waiting);
+        self.max = self.max.max(self.now.len() as u64);
+    }
+
+    /// A record that had to wait is delivered.
+    pub fn released(&mut self, channel: Channel, offset: Offset) -> Option<Waiting> {
+        self.now.remove(&(channel, offset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parsley::core::TopicId;
+
+    use super::*;
+
+    /// Held records arrive in one execution and are delivered in another, and every execution counts from 0.
+    #[test]
+    fn arrivals_are_counted_over_all_executions() {
+        let mut holds = Holds::default();
+        let mut arrivals = Vec::new();
+        for (execution, arrival) in [(4, 1), (4, 0), (4, 2), (9, 0), (9, 1), (30, 1), (30, 0)] {
+            arrivals.push(holds.arrived(execution, arrival));
+        }
+        assert_eq!(arrivals, [1, 0, 2, 3, 4, 6, 5]);
+    }
+
+    #[test]
+    fn the_most_that_waited_at_once_is_kept() {
+        let channel = TopicId::of_name("views").partition(0);
+        let mut holds = Holds::default();
+        let waiting = |arrival| Waiting {
+            arrival,
+            until: Until::NextStep,
+        };
+        holds.held(channel, 3, waiting(7));
+        holds.held(channel, 4, waiting(8));
+        assert_eq!(
+            holds.released(channel, 3).map(|waiting| waiting.arrival),
+            Some(7)
+        );
+        assert!(holds.released(channel, 3).is_none());
+        holds.held(channel, 5, waiting(9));
+        assert_eq!(holds.max, 2);
     }
 }

@@ -1,62 +1,58 @@
 //! `parsley demo`: a topology that would see effects before their causes, and does not.
 
 mod audit;
+mod balances;
 mod builtin;
 mod command;
 mod error;
 mod feed;
 mod gate;
+mod ground;
 mod holds;
 mod judge;
 mod mirror;
 mod progress;
+mod retention;
 mod screen;
+mod taken;
 mod topology;
 mod trace;
 mod unread;
+mod watch;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::thread;
-use std::time::Duration;
-
-use parsley::embedded::{
-    DeliveryEvent, HoldEvent, Host, Ids, LogConfig, Running, Status, TaskState, Waited,
-};
+use std::sync::mpsc::{self, SyncSender};
 
 pub use error::DemoError;
 
 use audit::Auditor;
-use feed::{Fed, Feeder, Pace};
+use feed::{Feeder, Pace, Source};
 use gate::Gate;
+use ground::{Bell, Ground};
 use progress::Progress;
+use retention::Retention;
 use same_file::Handle;
 use screen::Screen;
 use trace::{Occupied, TraceFile};
+use watch::{AllFed, Watch, look_out_for_failures, look_out_for_reader, spawn};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::input::{Input, Reader};
+use crate::input::Input;
 
-const PARTITIONS: i32 = 2;
-/// For how many of its fetch rounds the adversary keeps a command from the reconciler. A round lasts until the log changes at least: this is
-/// more than all the portions of commands that are under way, so that the stages before the reconciler have come on in the meantime.
-const DELAY_ROUNDS: u64 = 24;
-/// The seed of topic identities: with it they are the same in each run.
-const IDS: u64 = 2;
 /// How many observations may queue up.
 const QUEUE: usize = 1024;
-/// How long a full application may be silent. It never is, unless something is badly wrong.
-const SILENCE: Duration = Duration::from_secs(60);
 
 /// What the one who watches is told.
 enum Seen {
-    Held(HoldEvent),
-    Delivered(DeliveryEvent),
+    /// The account of deliveries has grown.
+    News,
+    /// So many lines of this run are taken for good.
+    Taken(u64),
     /// All is fed.
-    Fed(Fed, Option<Failure>),
+    Fed(Box<AllFed>),
     /// All is delivered.
     Idle,
     /// A task does not work as it should.
@@ -65,14 +61,28 @@ enum Seen {
     Unread(io::Error),
 }
 
+/// What the demo is to do.
+#[derive(Debug, clap::Args)]
+pub struct Options {
+    /// Commands to run, one JSON object a line: {"account":"a","deposit":5} or {"account":"a","withdraw":7}; `-` reads standard
+    /// input. Without it, 1,000 built-in ones
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<Input>,
+    /// Print one JSON object a line, the summary last
+    #[arg(long)]
+    pub json: bool,
+    /// Write every delivery at every stage to a file of its own, one JSON object a line
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Keep everything in this directory, and go on where an earlier run with it ended, however it did. All that is shown is of all runs
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
 /// Runs the demo: over the commands of an input, or the built-in ones.
-pub fn run(
-    input: Option<&Input>,
-    json: bool,
-    trace: Option<&Path>,
-    out: impl Write,
-) -> Result<Exit, Failure> {
-    let mut screen = if json {
+pub fn run(options: &Options, out: impl Write) -> Result<Exit, Failure> {
+    let input = options.input.as_ref();
+    let mut screen = if options.json {
         Screen::json(out)
     } else {
         Screen::table(out)
@@ -80,42 +90,49 @@ pub fn run(
     // What cannot be opened is said before anything is shown or written to.
     let opened = input.map(Input::open_with_identity).transpose()?;
     let (reader, identity) = opened.unzip();
-    let trace = trace
-        .map(|path| TraceFile::create(path, &in_use(input, identity.flatten())))
-        .transpose()?;
     let (seen, sight) = mpsc::sync_channel(QUEUE);
-    let host = host(&seen)?;
-    let pace = if input.is_some() {
-        Pace::INPUT
-    } else {
-        Pace::BUILTIN
+    let bell = Bell::new(seen.clone());
+    let ground = Ground::open(options.data.as_deref(), &bell)?;
+    let source = Source::resume(&ground, input.cloned(), reader)?;
+    let create = |path| {
+        let in_use = in_use(input, identity.flatten());
+        TraceFile::create(path, &in_use, options.data.as_deref())
     };
-    let gate = Arc::new(Gate::new(pace.under_way));
-    let auditor = Auditor::new(host.clone(), Arc::clone(&gate), trace)?;
+    let trace = options.trace.as_deref().map(create).transpose()?;
+
+    let host = &ground.host;
+    let pace = Pace::of(input);
+    let gate = Arc::new(Gate::new(pace.under_way, source.commands()));
+    let retention = (!ground.is_durable).then(|| Retention::new(host.clone()));
+    let mut auditor = Auditor::new(host, Arc::clone(&gate), trace, retention)?;
     screen.begin().map_err(Failure::Write)?;
 
     let progress = input.map_or(Progress::none(), Progress::over);
     let app = topology::app().map_err(DemoError::from)?;
     let running = Arc::new(host.start(app).map_err(DemoError::from)?);
-    watch(&running, &seen)?;
-    watch_output(&seen)?;
-    let feeder = Feeder::new(host.producer(), Arc::clone(&gate), pace);
-    feed(
-        feeder,
-        input.cloned().zip(reader),
+    look_out_for_failures(&running, &seen)?;
+    look_out_for_reader(&seen)?;
+    let confirm = (options.json && ground.is_durable).then(|| seen.clone());
+    let feeder = Feeder::new(
+        host.producer(),
+        Arc::clone(&gate),
+        pace,
         progress.clone(),
-        seen.clone(),
-    )?;
-    let watched = Watch {
+        source,
+        confirm,
+    );
+    feed(feeder, seen.clone())?;
+    let watch = Watch {
         running: &running,
+        bell: &bell,
         seen,
         sight,
         gate: &gate,
-    }
-    .all(auditor, &mut screen);
+    };
+    let watched = watch.all(&mut auditor, &mut screen);
     gate.close();
     progress.end();
-    let (auditor, fed, failed) = watched?;
+    let (fed, failed) = watched?;
     running.stop().map_err(DemoError::from)?;
 
     let summary = auditor.end(&fed)?;
@@ -145,212 +162,13 @@ fn in_use(input: Option<&Input>, identity: Option<Handle>) -> Vec<Occupied> {
     input.into_iter().chain(output).collect()
 }
 
-fn host(seen: &SyncSender<Seen>) -> Result<Host, DemoError> {
-    let (delivered, held) = (seen.clone(), seen.clone());
-    // Nobody looks on any more when the demo ends early.
-    let host = Host::builder()
-        .log_config(LogConfig::default().ids(Ids::Seeded(IDS)))
-        .delay(topology::RECONCILER, topology::COMMANDS, DELAY_ROUNDS)
-        .on_delivery(move |event| drop(delivered.send(Seen::Delivered(event.clone()))))
-        .on_hold(move |event| drop(held.send(Seen::Held(event.clone()))))
-        .build()?;
-    for topic in [
-        topology::COMMANDS,
-        topology::EVENTS,
-        topology::VIEWS,
-        topology::FINDINGS,
-    ] {
-        host.create_topic(topic, PARTITIONS)?;
-    }
-    Ok(host)
-}
-
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), DemoError> {
-    // The thread ends with its work or with the process: nobody waits for input that never ends.
-    thread::Builder::new()
-        .name(name.to_owned())
-        .spawn(work)
-        .map(drop)
-        .map_err(DemoError::Thread)
-}
-
-/// Looks out for a task that does not work as it should.
-fn watch(running: &Arc<Running>, seen: &SyncSender<Seen>) -> Result<(), DemoError> {
-    let (running, seen) = (Arc::clone(running), seen.clone());
-    spawn("watch", move || {
-        if running.wait(|status| broken(status).is_some()) == Waited::Reached {
-            drop(seen.send(Seen::Broken));
-        }
-    })
-}
-
-/// Looks out for a reader of the output that goes away.
-fn watch_output(seen: &SyncSender<Seen>) -> Result<(), DemoError> {
-    let seen = seen.clone();
-    spawn("output", move || {
-        if let Some(error) = unread::unread() {
-            drop(seen.send(Seen::Unread(error)));
-        }
-    })
-}
-
-fn broken(status: &Status) -> Option<DemoError> {
-    status.tasks.iter().find_map(|task| {
-        let (stage, partition) = (task.stage.to_string(), task.partition);
-        match &task.state {
-            TaskState::Refused(refusal) => Some(DemoError::Refused {
-                stage,
-                partition,
-                refusal: refusal.clone(),
-            }),
-            // The demo's logic never fails, so trying again does not help.
-            TaskState::Failed { message } | TaskState::Retrying { message, .. } => {
-                Some(DemoError::Failed {
-                    stage,
-                    partition,
-                    message: message.clone(),
-                })
-            }
-            _ => None,
-        }
-    })
-}
-
-fn feed(
-    feeder: Feeder,
-    source: Option<(Input, Reader)>,
-    progress: Progress,
-    seen: SyncSender<Seen>,
-) -> Result<(), DemoError> {
+fn feed(feeder: Feeder, seen: SyncSender<Seen>) -> Result<(), DemoError> {
     spawn("feed", move || {
-        let (fed, failure) = match source {
-            None => feeder.builtin(),
-            Some((input, reader)) => feeder.input(&input, reader, &progress),
-        };
-        drop(seen.send(Seen::Fed(fed, failure)));
+        let fed = Box::new(feeder.feed());
+        // Nobody looks on any more when the demo ends early.
+        drop(seen.send(Seen::Fed(fed)));
     })
-}
-
-/// Watches until all is delivered.
-struct Watch<'a> {
-    running: &'a Arc<Running>,
-    seen: SyncSender<Seen>,
-    sight: Receiver<Seen>,
-    gate: &'a Gate,
-}
-
-impl Watch<'_> {
-    /// Returns what was seen, what was fed, and why no more was fed, if something went wrong with the input.
-    fn all(
-        self,
-        mut auditor: Auditor,
-        screen: &mut Screen<impl Write>,
-    ) -> Result<(Auditor, Fed, Option<Failure>), Failure> {
-        let mut all_fed = false;
-        let mut fed = Fed::default();
-        let mut failed = None;
-        loop {
-            let seen = match self.sight.try_recv() {
-                Ok(seen) => Ok(seen),
-                // There is nothing to do for now: what was found so far is handed out.
-                Err(_) => {
-                    auditor.flush()?;
-                    screen.flush().map_err(Failure::Write)?;
-                    self.sight.recv_timeout(SILENCE)
-                }
-            };
-            match seen {
-                Ok(Seen::Held(event)) => auditor.held(&event),
-                Ok(Seen::Delivered(event)) => {
-                    if let Some(held) = auditor.delivered(&event)? {
-                        screen.held(held).map_err(Failure::Write)?;
-                    }
-                }
-                Ok(Seen::Fed(all, failure)) => {
-                    (fed, failed, all_fed) = (all, failure, true);
-                    let (running, seen) = (Arc::clone(self.running), self.seen.clone());
-                    spawn("idle", move || {
-                        // Tasks tell what they delivered before they rest: this is the last that is seen.
-                        drop(seen.send(match running.wait_until_idle() {
-                            Waited::Reached => Seen::Idle,
-                            _ => Seen::Broken,
-                        }));
-                    })?;
-                }
-                Ok(Seen::Idle) => return Ok((auditor, fed, failed)),
-                Ok(Seen::Unread(error)) => return Err(Failure::Write(error)),
-                Ok(Seen::Broken) => {
-                    return Err(broken(&self.running.status())
-                        .unwrap_or(DemoError::Silent)
-                        .into());
-                }
-                // Nothing to see is no fault while there may be nothing to do: the input may be slow.
-                Err(RecvTimeoutError::Timeout) if !all_fed && !self.gate.is_full() => {}
-                Err(_) => return Err(DemoError::Silent.into()),
-            }
-        }
-    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use parsley::embedded::NewRecord;
-    use topology::{COMMANDS, VIEWS, View};
-
-    /// Runs the application over records that somebody wrote without stamps, and returns what is seen of it.
-    fn seen_of(records: Vec<NewRecord>) -> audit::Summary {
-        let (seen, sight) = mpsc::sync_channel(QUEUE);
-        let host = host(&seen).unwrap();
-        let mut auditor = Auditor::new(host.clone(), Arc::new(Gate::new(1)), None).unwrap();
-        let running = host.start(topology::app().unwrap()).unwrap();
-        for record in records {
-            host.producer().send(record).unwrap();
-            assert_eq!(running.wait_until_idle(), Waited::Reached);
-        }
-        running.stop().unwrap();
-        for seen in sight.try_iter() {
-            match seen {
-                Seen::Held(event) => auditor.held(&event),
-                Seen::Delivered(event) => drop(auditor.delivered(&event).unwrap()),
-                Seen::Fed(..) | Seen::Idle | Seen::Broken | Seen::Unread(_) => {
-                    unreachable!("nobody sends these here")
-                }
-            }
-        }
-        auditor.end(&Fed::default()).unwrap()
-    }
-
-    fn view(command: i64, balance: u64) -> NewRecord {
-        let view = View {
-            command,
-            balance,
-            rejected: 0,
-        };
-        NewRecord::to(VIEWS)
-            .key("a")
-            .value(serde_json::to_vec(&view).unwrap())
-    }
-
-    /// A view without a stamp is delivered at once, and its command has not been.
-    #[test]
-    fn a_view_that_claims_nothing_comes_before_its_command_and_is_seen_to() {
-        let summary = seen_of(vec![
-            view(0, 5),
-            NewRecord::to(COMMANDS).key("a").value(r#"{"deposit":5}"#),
-        ]);
-        assert_eq!(summary.inversions_delivered, 1);
-        assert!(!summary.views_match && !summary.is_good());
-    }
-
-    /// The command comes, and its view, and another view of it with another balance.
-    #[test]
-    fn a_view_that_nothing_caused_is_seen() {
-        let summary = seen_of(vec![
-            NewRecord::to(COMMANDS).key("a").value(r#"{"deposit":5}"#),
-            view(0, 6),
-        ]);
-        assert_eq!((summary.inversions_delivered, summary.delivered), (1, 5));
-        assert!(!summary.views_match);
-    }
-}
+mod tests;

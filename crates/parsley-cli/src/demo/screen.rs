@@ -1,6 +1,8 @@
 //! What the demo shows: for people, or as lines of JSON.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use serde_json::json;
 
@@ -26,8 +28,9 @@ pub enum Screen<W> {
         out: W,
         /// With or without colour.
         style: Style,
-        /// The first holds.
-        rows: Vec<Held>,
+        /// The holds that ended first in their partitions, by how many deliveries had been made there: the same in whatever order the
+        /// partitions are read.
+        rows: BTreeMap<(u64, i32, Arc<str>), Held>,
     },
     /// For programs.
     Json {
@@ -42,7 +45,7 @@ impl<W: Write> Screen<W> {
         Self::Table {
             out,
             style: Style::of_stdout(),
-            rows: Vec::new(),
+            rows: BTreeMap::new(),
         }
     }
 
@@ -72,13 +75,30 @@ impl<W: Write> Screen<W> {
     pub fn held(&mut self, held: Held) -> io::Result<()> {
         match self {
             Self::Table { rows, .. } => {
-                if rows.len() < ROWS {
-                    rows.push(held);
+                let place = (
+                    held.handed.delivery,
+                    held.record.partition,
+                    Arc::clone(&held.stage),
+                );
+                rows.insert(place, held);
+                if rows.len() > ROWS {
+                    rows.pop_last();
                 }
                 Ok(())
             }
             Self::Json { out } => {
                 serde_json::to_writer(&mut *out, &held_line(&held))?;
+                out.write_all(b"\n")
+            }
+        }
+    }
+
+    /// Confirms how many lines of this run are taken for good.
+    pub fn taken(&mut self, lines: u64) -> io::Result<()> {
+        match self {
+            Self::Table { .. } => Ok(()),
+            Self::Json { out } => {
+                serde_json::to_writer(&mut *out, &json!({"taken": {"lines": lines}}))?;
                 out.write_all(b"\n")
             }
         }
@@ -101,7 +121,8 @@ impl<W: Write> Screen<W> {
             }
             Self::Table { out, style, rows } => {
                 if !rows.is_empty() {
-                    write_rows(out, *style, rows, summary.held)?;
+                    let rows: Vec<&Held> = rows.values().collect();
+                    write_rows(out, *style, &rows, summary.held)?;
                 }
                 write_totals(out, *style, summary)?;
                 out.flush()
@@ -121,6 +142,7 @@ fn held_line(held: &Held) -> serde_json::Value {
             code,
         } => json!({"sends": channel, "sequence": sequence, "code": code}),
         Until::Ahead(ahead) => json!({"ahead": at(ahead)}),
+        Until::NextStep => json!({"step": "next"}),
     };
     json!({"held": {
         "stage": &*held.stage,
@@ -135,7 +157,7 @@ fn held_line(held: &Held) -> serde_json::Value {
     }})
 }
 
-fn write_rows(out: &mut impl Write, style: Style, rows: &[Held], held: u64) -> io::Result<()> {
+fn write_rows(out: &mut impl Write, style: Style, rows: &[&Held], held: u64) -> io::Result<()> {
     let shown = grouped(rows.len() as u64);
     writeln!(
         out,
@@ -307,7 +329,7 @@ fn write_totals(out: &mut impl Write, style: Style, summary: &Summary) -> io::Re
     )?;
     writeln!(
         out,
-        "{}  records held, at most {} at once",
+        "{}  records held, at most {} at once in one partition",
         count(*held),
         grouped(*held_max)
     )?;

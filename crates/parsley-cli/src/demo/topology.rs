@@ -17,6 +17,10 @@ pub const COMMANDS: &str = "commands";
 pub const EVENTS: &str = "events";
 pub const VIEWS: &str = "views";
 pub const FINDINGS: &str = "findings";
+/// The account of deliveries, which is no topic of the application.
+pub const AUDIT: &str = "demo-audit";
+/// How much of the input was taken, which is none either.
+pub const INPUT: &str = "demo-input";
 pub const COMMANDER: &str = "commander";
 pub const PROJECTOR: &str = "projector";
 pub const RECONCILER: &str = "reconciler";

@@ -1,16 +1,18 @@
 //! The trace: every delivery at every stage as a line of JSON, with all that an independent checker needs.
 
+use std::borrow::Cow;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use parsley::core::{Clock, wire};
-use parsley::embedded::{DeliveryEvent, Host};
+use parsley::embedded::Host;
 use same_file::Handle;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::audit::Delivered;
 use super::error::DemoError;
 use super::judge::Handed;
 use super::mirror::{Mirror, Mirrored};
@@ -35,9 +37,20 @@ pub struct Occupied {
 
 impl TraceFile {
     /// Opens a file for a trace. What stood in it is gone, unless it is one of those that are in use: then it is left as it is.
-    pub fn create(path: &Path, in_use: &[Occupied]) -> Result<Self, DemoError> {
+    /// It is not put into a directory of data either.
+    pub fn create(
+        path: &Path,
+        in_use: &[Occupied],
+        data: Option<&Path>,
+    ) -> Result<Self, DemoError> {
         if path.as_os_str() == "-" {
             return Err(DemoError::TraceToStandardOutput);
+        }
+        if let Some(data) = data.filter(|data| lies_in(path, data)) {
+            return Err(DemoError::TraceInData {
+                path: path.to_owned(),
+                data: data.to_owned(),
+            });
         }
         let failed = |source| DemoError::Trace {
             path: path.to_owned(),
@@ -73,6 +86,21 @@ impl TraceFile {
     }
 }
 
+/// Whether a file lies in a directory, or would if it existed, under whatever names the two are known.
+fn lies_in(path: &Path, directory: &Path) -> bool {
+    let folder = || match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.canonicalize(),
+        _ => Path::new(".").canonicalize(),
+    };
+    match (
+        path.canonicalize().or_else(|_| folder()),
+        directory.canonicalize(),
+    ) {
+        (Ok(path), Ok(directory)) => path.starts_with(directory),
+        _ => false,
+    }
+}
+
 /// Whether it is a device, as `/dev/null` and terminals are: reading one and writing to it do not meet.
 #[cfg(unix)]
 fn is_device(metadata: &std::fs::Metadata) -> bool {
@@ -102,7 +130,7 @@ struct DeliveryLine<'a> {
     topic: &'a str,
     channel: String,
     offset: i64,
-    key: Option<String>,
+    key: Option<Cow<'a, str>>,
     value: Value,
     clock: ClockJson,
     sender: Option<Uuid>,
@@ -136,14 +164,14 @@ impl Trace {
     }
 
     /// Writes a delivery.
-    pub fn delivered(&mut self, event: &DeliveryEvent, handed: Handed) -> Result<(), DemoError> {
-        let (partition, offset) = (event.channel.partition, event.offset);
-        let Mirrored { value, sender, .. } = match &*event.topic {
+    pub fn delivered(&mut self, delivered: &Delivered, handed: Handed) -> Result<(), DemoError> {
+        let (partition, offset) = (delivered.channel.partition, delivered.offset);
+        let Mirrored { value, sender, .. } = match &*delivered.topic {
             COMMANDS => self.commands.take(partition, offset)?,
             EVENTS => self.events.take(partition, offset)?,
             _ => self.views.take(partition, offset)?,
         };
-        let (topic, sent) = match (&*event.stage, &*event.topic) {
+        let (topic, sent) = match (&*delivered.stage, &*delivered.topic) {
             (COMMANDER, _) => (EVENTS, self.events.take_effects(partition, offset)?),
             (PROJECTOR, _) => (VIEWS, self.views.take_effects(partition, offset)?),
             (_, VIEWS) => (FINDINGS, self.findings.take_effects(partition, offset)?),
@@ -156,31 +184,28 @@ impl Trace {
             sequence: sent.sender.map(|(_, sequence)| sequence),
         });
         let corrupt = |reason: String| DemoError::Record {
-            topic: event.topic.to_string(),
+            topic: delivered.topic.to_string(),
             partition,
             offset,
             reason,
         };
-        let clock: Clock = wire::decode(&event.clock)
+        let clock: Clock = wire::decode(&delivered.clock)
             .map_err(|error| corrupt(error.to_string()))?
             .into_clock();
         let line = DeliveryLine {
-            stage: &event.stage,
-            partition: event.partition,
-            topic: &event.topic,
-            channel: event.channel.to_string(),
+            stage: &delivered.stage,
+            partition: delivered.partition,
+            topic: &delivered.topic,
+            channel: delivered.channel.to_string(),
             offset,
-            key: event
-                .key
-                .as_deref()
-                .map(|key| String::from_utf8_lossy(key).into_owned()),
+            key: delivered.key.is_some().then(|| delivered.account()),
             value: serde_json::from_slice(&value).map_err(|error| corrupt(error.to_string()))?,
             clock: ClockJson::of(&clock),
             sender: sender.map(|(sender, _)| sender.0.uuid()),
             sequence: sender.map(|(_, sequence)| sequence),
             arrival: handed.arrival,
             delivery: handed.delivery,
-            held: event.was_held,
+            held: delivered.held_until.is_some(),
             sent: sent.collect(),
         };
         let written = serde_json::to_writer(&mut self.file, &line).map_err(std::io::Error::from);

@@ -5,19 +5,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde::Deserialize;
 
-type Channel = String;
+/// A channel, by a number of its own.
+type Channel = usize;
 /// The highest offset of each channel.
 type Past = BTreeMap<Channel, i64>;
 
 /// An account after all commands.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// The balance.
     pub balance: u64,
     /// How many commands were rejected.
     pub rejected: u64,
+}
+
+impl Account {
+    fn change(&mut self, after: Option<u64>) {
+        match after {
+            Some(balance) => self.balance = balance,
+            None => self.rejected += 1,
+        }
+    }
 }
 
 /// What a trace comes to.
@@ -35,6 +45,8 @@ pub struct Checked {
     pub inversions_by_claims: u64,
     /// Deliveries that would have come before something of their real past in the order of arrival.
     pub inversions_by_arrival: u64,
+    /// The commands on each account in the order of their offsets: what is deposited, and what is withdrawn as a negative number.
+    pub asked: BTreeMap<String, Vec<i128>>,
     /// The accounts that the commands come to.
     pub replayed: BTreeMap<String, Account>,
     /// The accounts that the last views show.
@@ -46,47 +58,178 @@ impl Checked {
     pub fn views_match(&self) -> bool {
         self.replayed == self.shown
     }
+
+    fn commands_of(&mut self, account: &str) -> &mut Vec<i128> {
+        self.asked.entry(account.to_owned()).or_default()
+    }
 }
 
-/// A line of the trace.
+/// A line of the trace, with its channels as numbers: a trace may have many lines.
 struct Delivery {
-    stage: String,
+    stage: Stage,
     partition: i64,
-    topic: String,
+    topic: Topic,
     channel: Channel,
     offset: i64,
+    key: Box<str>,
+    said: Said,
+    claims: Vec<(Channel, i64)>,
     arrival: u64,
-    line: Value,
+    delivery: u64,
+    sent: Vec<Sent>,
 }
 
-fn text(line: &Value, field: &str) -> String {
-    line[field]
-        .as_str()
-        .unwrap_or_else(|| panic!("{field} of {line}"))
-        .to_owned()
+/// The stages, in the order in which records flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Stage {
+    Commander,
+    Projector,
+    Reconciler,
 }
 
-fn integer(line: &Value, field: &str) -> i64 {
-    line[field]
-        .as_i64()
-        .unwrap_or_else(|| panic!("{field} of {line}"))
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Topic {
+    Commands,
+    Events,
+    Views,
+    Findings,
+}
+
+/// What a record says, as far as it matters here.
+#[derive(Clone, Copy)]
+enum Said {
+    Deposit(u64),
+    Withdraw(u64),
+    Balance(Account),
+    Other,
+}
+
+/// A record that was sent for a delivery.
+struct Sent {
+    topic: Topic,
+    channel: Channel,
+    offset: i64,
+    sequence: i64,
+}
+
+/// A line as it stands in the trace.
+#[derive(Deserialize)]
+struct Line<'a> {
+    stage: Stage,
+    partition: i64,
+    topic: Topic,
+    #[serde(borrow)]
+    channel: &'a str,
+    offset: i64,
+    key: Box<str>,
+    value: ValueLine,
+    #[serde(borrow)]
+    clock: ClockLine<'a>,
+    arrival: u64,
+    delivery: u64,
+    #[serde(borrow)]
+    sent: Vec<SentLine<'a>>,
+}
+
+/// Other fields than these are of no interest here.
+#[derive(Deserialize)]
+struct ValueLine {
+    deposit: Option<u64>,
+    withdraw: Option<u64>,
+    balance: Option<u64>,
+    rejected: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct ClockLine<'a> {
+    #[serde(borrow)]
+    offsets: Vec<ClaimLine<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ClaimLine<'a> {
+    topic: &'a str,
+    partition: i64,
+    offset: i64,
+}
+
+#[derive(Deserialize)]
+struct SentLine<'a> {
+    topic: Topic,
+    channel: &'a str,
+    offset: i64,
+    sequence: i64,
+}
+
+/// Gives each channel a number.
+#[derive(Default)]
+struct Channels(BTreeMap<String, Channel>);
+
+impl Channels {
+    fn number(&mut self, channel: &str) -> Channel {
+        if let Some(number) = self.0.get(channel) {
+            return *number;
+        }
+        let number = self.0.len();
+        self.0.insert(channel.to_owned(), number);
+        number
+    }
 }
 
 fn read(trace: &str) -> Vec<Delivery> {
-    let delivery = |line: &str| {
-        let line: Value =
-            serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    let mut channels = Channels::default();
+    let mut delivery = |line: &str| {
+        let Line {
+            stage,
+            partition,
+            topic,
+            channel,
+            offset,
+            key,
+            value,
+            clock,
+            arrival,
+            delivery,
+            sent,
+        } = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let said = match (topic, value.deposit, value.withdraw) {
+            (Topic::Commands, Some(amount), None) => Said::Deposit(amount),
+            (Topic::Commands, None, Some(amount)) => Said::Withdraw(amount),
+            (Topic::Commands, ..) => panic!("no command: {line}"),
+            (Topic::Views, ..) => Said::Balance(Account {
+                balance: value.balance.expect("a balance"),
+                rejected: value.rejected.expect("a number"),
+            }),
+            _ => Said::Other,
+        };
+        let claim = |claim: ClaimLine<'_>| {
+            let channel = format!("{}:{}", claim.topic, claim.partition);
+            (channels.number(&channel), claim.offset)
+        };
+        let claims = clock.offsets.into_iter().map(claim).collect();
+        let sent = sent.into_iter().map(|sent| Sent {
+            topic: sent.topic,
+            channel: channels.number(sent.channel),
+            offset: sent.offset,
+            sequence: sent.sequence,
+        });
         Delivery {
-            stage: text(&line, "stage"),
-            partition: integer(&line, "partition"),
-            topic: text(&line, "topic"),
-            channel: text(&line, "channel"),
-            offset: integer(&line, "offset"),
-            arrival: line["arrival"].as_u64().expect("an arrival"),
-            line,
+            sent: sent.collect(),
+            stage,
+            partition,
+            topic,
+            channel: channels.number(channel),
+            offset,
+            key,
+            said,
+            claims,
+            arrival,
+            delivery,
         }
     };
-    trace.lines().map(delivery).collect()
+    trace.lines().map(&mut delivery).collect()
 }
 
 /// Checks a trace.
@@ -97,10 +240,10 @@ pub fn check(trace: &str) -> Checked {
         ..Checked::default()
     };
     // The lines of one task stand in the order of its deliveries; those of different tasks may be interleaved anyhow.
-    let mut tasks: BTreeMap<(&str, i64), Vec<&Delivery>> = BTreeMap::new();
+    let mut tasks = Tasks::new();
     for delivery in &deliveries {
         tasks
-            .entry((&delivery.stage, delivery.partition))
+            .entry((delivery.stage, delivery.partition))
             .or_default()
             .push(delivery);
     }
@@ -113,41 +256,34 @@ pub fn check(trace: &str) -> Checked {
     checked
 }
 
+type Tasks<'a> = BTreeMap<(Stage, i64), Vec<&'a Delivery>>;
+
 /// The past of every record that a stage sent, by channel and offset.
-fn pasts(
-    tasks: &BTreeMap<(&str, i64), Vec<&Delivery>>,
-    faults: &mut Vec<String>,
-) -> BTreeMap<(Channel, i64), Past> {
+fn pasts(tasks: &Tasks<'_>, faults: &mut Vec<String>) -> BTreeMap<(Channel, i64), Past> {
     let mut pasts = BTreeMap::new();
     // Records flow one way, so each stage's records are known before the next stage's are looked at.
-    for stage in ["commander", "projector", "reconciler"] {
-        for (_, task) in tasks.iter().filter(|((name, _), _)| *name == stage) {
-            let mut past = Past::new();
-            let mut sequences = BTreeMap::new();
-            for delivery in task {
-                if let Some(before) = pasts.get(&(delivery.channel.clone(), delivery.offset)) {
-                    join(&mut past, before);
+    for task in tasks.values() {
+        let mut past = Past::new();
+        let mut sequences = BTreeMap::new();
+        for delivery in task {
+            if let Some(before) = pasts.get(&(delivery.channel, delivery.offset)) {
+                join(&mut past, before);
+            }
+            reach(&mut past, delivery.channel, delivery.offset);
+            for sent in &delivery.sent {
+                let (channel, offset) = (sent.channel, sent.offset);
+                let expected: &mut i64 = sequences.entry(channel).or_default();
+                if sent.sequence != *expected {
+                    faults.push(format!(
+                        "send {} to {channel}, expected {expected}",
+                        sent.sequence
+                    ));
                 }
-                join(
-                    &mut past,
-                    &Past::from([(delivery.channel.clone(), delivery.offset)]),
-                );
-                for sent in delivery.line["sent"].as_array().expect("what was sent") {
-                    let (channel, offset) = (text(sent, "channel"), integer(sent, "offset"));
-                    let sequence = integer(sent, "sequence");
-                    let expected: &mut i64 = sequences.entry(channel.clone()).or_default();
-                    if sequence != *expected {
-                        faults.push(format!("send {sequence} to {channel}, expected {expected}"));
-                    }
-                    *expected = sequence + 1;
-                    if pasts
-                        .insert((channel.clone(), offset), past.clone())
-                        .is_some()
-                    {
-                        faults.push(format!("{channel}@{offset} was sent twice"));
-                    }
-                    join(&mut past, &Past::from([(channel, offset)]));
+                *expected = sent.sequence + 1;
+                if pasts.insert((channel, offset), past.clone()).is_some() {
+                    faults.push(format!("{channel}@{offset} was sent twice"));
                 }
+                reach(&mut past, channel, offset);
             }
         }
     }
@@ -156,17 +292,21 @@ fn pasts(
 
 fn join(past: &mut Past, other: &Past) {
     for (channel, offset) in other {
-        let highest = past.entry(channel.clone()).or_insert(*offset);
-        *highest = (*highest).max(*offset);
+        reach(past, *channel, *offset);
     }
+}
+
+fn reach(past: &mut Past, channel: Channel, offset: i64) {
+    let highest = past.entry(channel).or_insert(offset);
+    *highest = (*highest).max(offset);
 }
 
 fn check_task(task: &[&Delivery], pasts: &BTreeMap<(Channel, i64), Past>, checked: &mut Checked) {
     // What the task is ever handed, by channel.
-    let mut handed: BTreeMap<&str, BTreeSet<i64>> = BTreeMap::new();
+    let mut handed: BTreeMap<Channel, BTreeSet<i64>> = BTreeMap::new();
     for delivery in task {
         if !handed
-            .entry(&delivery.channel)
+            .entry(delivery.channel)
             .or_default()
             .insert(delivery.offset)
         {
@@ -178,26 +318,22 @@ fn check_task(task: &[&Delivery], pasts: &BTreeMap<(Channel, i64), Past>, checke
     }
     let past_of = |delivery: &Delivery| {
         let mut past = pasts
-            .get(&(delivery.channel.clone(), delivery.offset))
+            .get(&(delivery.channel, delivery.offset))
             .cloned()
             .unwrap_or_default();
-        past.retain(|channel, _| {
-            handed.contains_key(channel.as_str()) && *channel != delivery.channel
-        });
+        past.retain(|channel, _| handed.contains_key(channel) && *channel != delivery.channel);
         past
     };
     // How many records of the past a task has to have been handed, and how many it has.
     let is_before = |seen: &Past, delivery: &Delivery, past: &Past| {
-        let lacks = |channel: &str, upto: i64| {
-            let due = handed
-                .get(channel)
-                .is_some_and(|offsets| offsets.range(..=upto).next().is_some());
+        let lacks = |channel: Channel, upto: i64| {
             let last = handed
-                .get(channel)
+                .get(&channel)
                 .and_then(|offsets| offsets.range(..=upto).next_back());
-            due && seen.get(channel) < last
+            last.is_some() && seen.get(&channel) < last
         };
-        past.iter().any(|(channel, offset)| lacks(channel, *offset))
+        past.iter()
+            .any(|(channel, offset)| lacks(*channel, *offset))
             || seen
                 .get(&delivery.channel)
                 .is_some_and(|last| *last >= delivery.offset)
@@ -205,20 +341,12 @@ fn check_task(task: &[&Delivery], pasts: &BTreeMap<(Channel, i64), Past>, checke
 
     let mut seen = Past::new();
     for (number, delivery) in task.iter().enumerate() {
-        checked.inversions_by_causality +=
-            u64::from(is_before(&seen, delivery, &past_of(delivery)));
-        let mut claimed = Past::new();
-        for claim in delivery.line["clock"]["offsets"]
-            .as_array()
-            .expect("claims")
-        {
-            let channel = format!("{}:{}", text(claim, "topic"), integer(claim, "partition"));
-            if handed.contains_key(channel.as_str()) && channel != delivery.channel {
-                claimed.insert(channel, integer(claim, "offset"));
-            }
-        }
+        let past = past_of(delivery);
+        checked.inversions_by_causality += u64::from(is_before(&seen, delivery, &past));
+        let mut claimed: Past = delivery.claims.iter().copied().collect();
+        claimed.retain(|channel, _| handed.contains_key(channel) && *channel != delivery.channel);
         checked.inversions_by_claims += u64::from(is_before(&seen, delivery, &claimed));
-        if past_of(delivery)
+        if past
             .iter()
             .any(|(channel, offset)| claimed.get(channel) < Some(offset))
         {
@@ -227,13 +355,13 @@ fn check_task(task: &[&Delivery], pasts: &BTreeMap<(Channel, i64), Past>, checke
                 delivery.channel, delivery.offset
             ));
         }
-        if delivery.line["delivery"].as_u64() != Some(number as u64) {
+        if delivery.delivery != number as u64 {
             checked.faults.push(format!(
                 "{}@{} is not delivery {number}",
                 delivery.channel, delivery.offset
             ));
         }
-        seen.insert(delivery.channel.clone(), delivery.offset);
+        seen.insert(delivery.channel, delivery.offset);
     }
 
     let mut arrivals: Vec<&&Delivery> = task.iter().collect();
@@ -242,56 +370,54 @@ fn check_task(task: &[&Delivery], pasts: &BTreeMap<(Channel, i64), Past>, checke
     for (number, delivery) in arrivals.iter().enumerate() {
         if delivery.arrival != number as u64 {
             checked.faults.push(format!(
-                "arrival {} of {} stands at {number}",
+                "arrival {} of {:?} stands at {number}",
                 delivery.arrival, delivery.stage
             ));
         }
         checked.inversions_by_arrival += u64::from(is_before(&seen, delivery, &past_of(delivery)));
-        seen.insert(delivery.channel.clone(), delivery.offset);
+        seen.insert(delivery.channel, delivery.offset);
     }
 }
 
 /// Everything sent is delivered where it has to be, and everything delivered was sent (commands come from outside).
 fn check_records(deliveries: &[Delivery], checked: &mut Checked) {
-    let mut at: BTreeMap<&str, BTreeSet<(&str, i64)>> = BTreeMap::new();
-    let mut sent: BTreeMap<String, BTreeSet<(String, i64)>> = BTreeMap::new();
+    let mut delivered: BTreeMap<(Stage, Topic), BTreeSet<(Channel, i64)>> = BTreeMap::new();
+    let mut sent: BTreeMap<Topic, BTreeSet<(Channel, i64)>> = BTreeMap::new();
     for delivery in deliveries {
-        let reader = match (&*delivery.stage, &*delivery.topic) {
-            ("commander", "commands") => "commander",
-            ("projector", "events") => "projector",
-            ("reconciler", "commands") => "reconciler of commands",
-            ("reconciler", "views") => "reconciler of views",
-            other => {
-                checked.faults.push(format!("a delivery of {other:?}"));
-                continue;
-            }
-        };
-        at.entry(reader)
+        match (delivery.stage, delivery.topic) {
+            (Stage::Commander | Stage::Reconciler, Topic::Commands)
+            | (Stage::Projector, Topic::Events)
+            | (Stage::Reconciler, Topic::Views) => {}
+            other => checked.faults.push(format!("a delivery of {other:?}")),
+        }
+        delivered
+            .entry((delivery.stage, delivery.topic))
             .or_default()
-            .insert((&delivery.channel, delivery.offset));
-        for record in delivery.line["sent"].as_array().expect("what was sent") {
-            sent.entry(text(record, "topic"))
+            .insert((delivery.channel, delivery.offset));
+        for record in &delivery.sent {
+            sent.entry(record.topic)
                 .or_default()
-                .insert((text(record, "channel"), integer(record, "offset")));
+                .insert((record.channel, record.offset));
         }
     }
-    let delivered = |reader: &str| -> BTreeSet<(String, i64)> {
-        at.get(reader)
-            .into_iter()
-            .flatten()
-            .map(|(channel, offset)| ((*channel).to_owned(), *offset))
-            .collect()
-    };
-    let sent = |topic: &str| sent.get(topic).cloned().unwrap_or_default();
-    checked.commands = delivered("commander").len() as u64;
+    let delivered = |stage, topic| delivered.get(&(stage, topic)).cloned().unwrap_or_default();
+    let sent = |topic| sent.get(&topic).cloned().unwrap_or_default();
+    let commands = delivered(Stage::Commander, Topic::Commands);
+    checked.commands = commands.len() as u64;
     for (what, same) in [
         (
             "commands",
-            delivered("commander") == delivered("reconciler of commands"),
+            commands == delivered(Stage::Reconciler, Topic::Commands),
         ),
-        ("events", sent("events") == delivered("projector")),
-        ("views", sent("views") == delivered("reconciler of views")),
-        ("findings", sent("findings").is_empty()),
+        (
+            "events",
+            sent(Topic::Events) == delivered(Stage::Projector, Topic::Events),
+        ),
+        (
+            "views",
+            sent(Topic::Views) == delivered(Stage::Reconciler, Topic::Views),
+        ),
+        ("findings", sent(Topic::Findings).is_empty()),
     ] {
         if !same {
             checked
@@ -301,44 +427,35 @@ fn check_records(deliveries: &[Delivery], checked: &mut Checked) {
     }
 }
 
-fn replay(tasks: &BTreeMap<(&str, i64), Vec<&Delivery>>, checked: &mut Checked) {
+/// Replays the commands in the order of their offsets, which is that of the input for each account.
+fn replay(tasks: &Tasks<'_>, checked: &mut Checked) {
     for (_, task) in tasks
         .iter()
-        .filter(|((stage, _), _)| *stage == "reconciler")
+        .filter(|((stage, _), _)| *stage == Stage::Reconciler)
     {
-        let mut commands: Vec<&&Delivery> = task
-            .iter()
-            .filter(|delivery| delivery.topic == "commands")
-            .collect();
-        commands.sort_by_key(|delivery| delivery.offset);
-        for delivery in commands {
-            let account = checked
-                .replayed
-                .entry(text(&delivery.line, "key"))
-                .or_default();
-            let value = &delivery.line["value"];
-            let after = match (value["deposit"].as_u64(), value["withdraw"].as_u64()) {
-                (Some(amount), None) => account.balance.checked_add(amount),
-                (None, Some(amount)) => account.balance.checked_sub(amount),
-                _ => panic!("no command: {value}"),
-            };
-            match after {
-                Some(balance) => account.balance = balance,
-                None => account.rejected += 1,
+        let mut deliveries = task.clone();
+        deliveries.sort_by_key(|delivery| delivery.offset);
+        for delivery in deliveries {
+            match delivery.said {
+                Said::Deposit(amount) => {
+                    let account = account(&mut checked.replayed, &delivery.key);
+                    account.change(account.balance.checked_add(amount));
+                    checked.commands_of(&delivery.key).push(i128::from(amount));
+                }
+                Said::Withdraw(amount) => {
+                    let account = account(&mut checked.replayed, &delivery.key);
+                    account.change(account.balance.checked_sub(amount));
+                    checked.commands_of(&delivery.key).push(-i128::from(amount));
+                }
+                Said::Balance(shown) => {
+                    *account(&mut checked.shown, &delivery.key) = shown;
+                }
+                Said::Other => {}
             }
         }
-        let mut views: Vec<&&Delivery> = task
-            .iter()
-            .filter(|delivery| delivery.topic == "views")
-            .collect();
-        views.sort_by_key(|delivery| delivery.offset);
-        for delivery in views {
-            let value = &delivery.line["value"];
-            let account = Account {
-                balance: value["balance"].as_u64().expect("a balance"),
-                rejected: value["rejected"].as_u64().expect("a number"),
-            };
-            checked.shown.insert(text(&delivery.line, "key"), account);
-        }
     }
+}
+
+fn account<'a>(accounts: &'a mut BTreeMap<String, Account>, key: &str) -> &'a mut Account {
+    accounts.entry(key.to_owned()).or_default()
 }

@@ -1,0 +1,171 @@
+//! How much of the input was taken: noted in the transaction that takes it, so that no line is taken twice and none is passed over.
+
+use parsley::embedded::{Host, NewRecord};
+use serde::{Deserialize, Serialize};
+
+use super::error::DemoError;
+use super::topology;
+use crate::failure::Failure;
+use crate::input::{Input, Reader};
+use crate::lines::{Line, Lines};
+
+/// Where lines come from. What was taken is noted for each apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The built-in commands.
+    BuiltIn,
+    /// A file, which can be read again.
+    File,
+    /// Standard input, a pipe or a device: what was read once is gone.
+    Stream,
+}
+
+impl Origin {
+    /// Where the lines of an input come from; `None` is no input.
+    pub fn of(input: Option<&Input>) -> Self {
+        match input {
+            None => Self::BuiltIn,
+            Some(input) if input.is_file() => Self::File,
+            Some(_) => Self::Stream,
+        }
+    }
+
+    /// Whether the same lines come again when it is opened again.
+    pub fn comes_again(self) -> bool {
+        self != Self::Stream
+    }
+}
+
+/// The lines that were taken of one origin, in all runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakenLines {
+    /// How many, whatever stood in them.
+    pub lines: u64,
+    /// How many of them are commands.
+    pub commands: u64,
+    /// How many of them are neither commands nor blank.
+    pub malformed: u64,
+    /// Their digest, where the same lines can come again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// What was taken in all runs: the value of a record of `demo-input`, the last of which holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    #[serde(default)]
+    built_in: TakenLines,
+    #[serde(default)]
+    file: TakenLines,
+    #[serde(default)]
+    stream: TakenLines,
+}
+
+impl Taken {
+    /// Reads what is noted.
+    pub fn read(host: &Host) -> Result<Self, DemoError> {
+        let mut noted = host.consumer(topology::INPUT)?;
+        let Some(last) = noted.read_to_end()?.pop() else {
+            return Ok(Self::default());
+        };
+        serde_json::from_slice(last.value.as_deref().unwrap_or_default()).map_err(|error| {
+            DemoError::Record {
+                topic: topology::INPUT.to_owned(),
+                partition: last.channel.partition,
+                offset: last.offset,
+                reason: error.to_string(),
+            }
+        })
+    }
+
+    /// The record that notes it.
+    pub fn record(&self) -> NewRecord {
+        let value = serde_json::to_vec(self).expect("numbers and text are JSON");
+        NewRecord::to(topology::INPUT).value(value)
+    }
+
+    /// What was taken of an origin.
+    pub fn of(&self, origin: Origin) -> &TakenLines {
+        match origin {
+            Origin::BuiltIn => &self.built_in,
+            Origin::File => &self.file,
+            Origin::Stream => &self.stream,
+        }
+    }
+
+    /// What was taken of an origin, to be changed.
+    pub fn of_mut(&mut self, origin: Origin) -> &mut TakenLines {
+        match origin {
+            Origin::BuiltIn => &mut self.built_in,
+            Origin::File => &mut self.file,
+            Origin::Stream => &mut self.stream,
+        }
+    }
+
+    /// The commands of all origins.
+    pub fn commands(&self) -> u64 {
+        self.sum(|taken| taken.commands)
+    }
+
+    /// The malformed lines of all origins.
+    pub fn malformed(&self) -> u64 {
+        self.sum(|taken| taken.malformed)
+    }
+
+    fn sum(&self, of: impl Fn(&TakenLines) -> u64) -> u64 {
+        [&self.built_in, &self.file, &self.stream]
+            .map(of)
+            .iter()
+            .sum()
+    }
+}
+
+/// Passes over the lines that were taken, and has each looked at. They have to be those that were noted.
+pub fn pass_over(
+    lines: &mut Lines<Reader>,
+    input: Option<&Input>,
+    taken: &TakenLines,
+    mut look: impl FnMut(Line<'_>),
+) -> Result<(), Failure> {
+    let other = |fault| DemoError::OtherInput {
+        input: input.map_or_else(|| "the built-in commands".to_owned(), Input::to_string),
+        lines: taken.lines,
+        fault,
+    };
+    for passed in 0..taken.lines {
+        let line = lines
+            .next()
+            .map_err(|error| unreadable(input, error))?
+            .ok_or_else(|| other(OtherInput::Shorter { lines: passed }))?;
+        look(line.1);
+    }
+    if taken.lines > 0 && lines.digest() != taken.digest {
+        return Err(other(OtherInput::Differs).into());
+    }
+    Ok(())
+}
+
+/// The failure to read an input. The built-in commands never fail.
+pub fn unreadable(input: Option<&Input>, error: std::io::Error) -> Failure {
+    match input {
+        Some(input) => input.unreadable(error),
+        None => Failure::Read {
+            input: "the built-in commands".to_owned(),
+            source: error,
+        },
+    }
+}
+
+/// How an input differs from the one that was begun with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OtherInput {
+    /// It has fewer lines than were taken.
+    #[error("has {lines}")]
+    Shorter {
+        /// How many it has.
+        lines: u64,
+    },
+    /// Those lines are others.
+    #[error("begins with others")]
+    Differs,
+}
