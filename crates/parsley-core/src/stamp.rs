@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::channel::{Channel, Offset, SenderId, TopicId};
 use crate::clock::{Claims, Clock, OffsetClaim, SequenceClaim};
@@ -247,8 +247,10 @@ pub(crate) struct KeptStamp {
     /// The join of the terms. The own term's sequence claims are not in it, those of the past stand as they came: normalisation takes up
     /// the ones and turns the others into what this node can vouch for.
     terms: Clock,
-    /// The stamp's bytes, but for what was raised, unless stale. Sends share them: a patch copies them if one still does.
-    bytes: Bytes,
+    /// The stamp's bytes, but for what was raised, unless stale.
+    bytes: Vec<u8>,
+    /// A copy of the bytes that sends share, once a second one carries the same.
+    shared: Option<Bytes>,
     /// The places of the offset claims raised since the bytes were made, no more than the stamp has claims.
     raised: Vec<usize>,
     /// Whether the bytes are to be made anew.
@@ -331,16 +333,22 @@ impl KeptStamp {
             // A raised one is no term's claim, and the places in these bytes are not those in the terms: they serve once. This takes a stored
             // delivered mark above the stored frontier, and no node writes that.
             self.stale = normalise(self.terms.sequences(), &mut self.clock);
-            self.bytes = wire::encode(&self.clock).into();
+            self.bytes.clear();
+            wire::encode_into(&self.clock, &mut self.bytes);
         } else if !self.raised.is_empty() {
-            let mut bytes = BytesMut::from(std::mem::take(&mut self.bytes));
             for &place in &self.raised {
-                wire::set_offset(&mut bytes, place, self.terms.offsets()[place].offset);
+                wire::set_offset(&mut self.bytes, place, self.terms.offsets()[place].offset);
             }
-            self.bytes = bytes.freeze();
+        } else {
+            let shared = &mut self.shared;
+            return shared
+                .get_or_insert_with(|| Bytes::copy_from_slice(&self.bytes))
+                .clone();
         }
         self.raised.clear();
-        self.bytes.clone()
+        self.shared = None;
+        // Mostly the next send is a delivery further, and shares nothing with this one.
+        Bytes::copy_from_slice(&self.bytes)
     }
 }
 

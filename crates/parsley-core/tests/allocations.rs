@@ -3,7 +3,10 @@
 use allocation_counter::{AllocationInfo, measure};
 use parsley_core::decide::{Causes, Settled, SettledView, Verdict, decide};
 use parsley_core::wire::{self, Decoded};
-use parsley_core::{Channel, Clock, Offset, ReceivedChannels, SenderId, TopicId};
+use parsley_core::{
+    Channel, Clock, MemoryStore, Node, NodeConfig, NodeLimits, Offset, OpenFacts, ReceivedChannels,
+    Record, SenderId, Sink, Stamp, TopicId,
+};
 
 const WIDTH: i32 = 64;
 
@@ -79,4 +82,65 @@ fn a_count_that_the_bytes_do_not_have_reserves_nothing() {
     let mut refused = false;
     let counted = measure(|| refused = wire::decode(&bytes).is_err());
     assert!(refused && none(counted), "{counted:?}");
+}
+
+/// Within a step, once its first records have made room: what a delivery allocates is what its stamp is sent in.
+#[test]
+fn a_record_with_four_claims_is_received_delivered_and_stamped_in_the_bytes_of_its_stamp() {
+    let inputs: Vec<Channel> = channels().take(5).collect();
+    let sink = TopicId::of_name("sink");
+    let config = NodeConfig {
+        sender: SenderId::of_task("app", "stage", 0),
+        inputs: inputs.clone(),
+        sinks: vec![Sink {
+            topic: sink,
+            partitions: 1,
+        }],
+        limits: NodeLimits::default(),
+    };
+    let mut store = MemoryStore::new();
+    let (mut node, _) = Node::open(config, &OpenFacts::default(), &mut store).unwrap();
+    for &channel in &inputs[1..] {
+        node.advance(channel, 1000).unwrap();
+    }
+    let record = |offset: Offset| {
+        let mut clock = Clock::new();
+        for &channel in &inputs[1..] {
+            clock.claim_offset(channel, offset);
+        }
+        let sender = SenderId::of_name("alice");
+        Record {
+            channel: inputs[0],
+            offset,
+            timestamp_ms: 0,
+            key: Some("key".into()),
+            value: Some("value".into()),
+            headers: wire::stamp_headers(wire::encode(&clock).into(), sender, offset).into(),
+        }
+    };
+    let mut sends: Vec<Stamp> = Vec::with_capacity(100);
+    let mut handle = |node: &mut Node, record: Record, store: &MemoryStore| {
+        node.receive(record).unwrap();
+        let delivery = node.next_delivery(store).unwrap();
+        assert!(delivery.is_some(), "its claims are met");
+        sends.push(node.prepare_send(sink.partition(0)).unwrap());
+        assert!(node.next_delivery(store).unwrap().is_none());
+    };
+    for offset in 0..10 {
+        handle(&mut node, record(offset), &store);
+    }
+    node.commit(&[(sink.partition(0), 9)], &mut store).unwrap();
+    for offset in 10..12 {
+        handle(&mut node, record(offset), &store);
+    }
+    let records: Vec<Record> = (12..32).map(record).collect();
+    let counted = measure(|| {
+        for record in records {
+            handle(&mut node, record, &store);
+        }
+    });
+    assert_eq!(counted.count_total, 20, "{counted:?}");
+    let last = sends.last().expect("there are sends");
+    let claims = wire::decode(&last.clock).unwrap().into_clock();
+    assert_eq!((claims.width(), claims.offset(inputs[4])), (6, Some(31)));
 }
