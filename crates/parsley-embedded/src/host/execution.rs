@@ -61,6 +61,7 @@ struct Source {
 impl Execution {
     /// Opens the task from committed state, and commits what the opening writes.
     pub(crate) fn open(context: &Context) -> Result<(Self, Opened), TaskEnd> {
+        context.log.without_doubt()?;
         let (facts, stores, audit) = {
             let mut state = context.log.lock();
             let stores = state.storage.task_stores(&context.group, context.partition);

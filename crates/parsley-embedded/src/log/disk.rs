@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use parsley_core::{Channel, Offset, StoreError, TopicId, Visit};
+use parsley_store::{Batch, Database, DatabaseError, Visitor};
 
 use super::partition::{Entry, FetchLimits, Fetched, record_bytes};
 
-mod database;
 mod directory;
 pub(crate) mod entries;
 mod error;
@@ -22,13 +22,12 @@ pub(crate) mod keys;
 mod load;
 pub(crate) mod values;
 
+pub(crate) use error::WriteError;
 pub use error::{OpenError, StorageError};
 pub(crate) use load::Loaded;
 
-use database::{Database, DatabaseError};
 use directory::Directory;
 use entries::{Chunk, CorruptChunk, RawEntry};
-use values::Batch;
 
 /// An open directory.
 pub(crate) struct Disk {
@@ -58,7 +57,7 @@ impl Disk {
                 true => Database::create(path, cache_bytes),
                 false => Database::open(path, cache_bytes),
             };
-            opened.map_err(|error| error.at(dir))
+            opened.map_err(|error| StorageError::of(dir, error))
         })?;
         let disk = Self {
             database,
@@ -80,24 +79,44 @@ impl Disk {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes changes durable: all of them, or none when it fails.
-    pub(crate) fn write(&self, batch: &Batch) -> Result<(), StorageError> {
+    /// Makes changes durable: all of them, or none when it fails, unless that is in doubt.
+    pub(crate) fn write(&self, batch: &Batch) -> Result<(), WriteError> {
         #[cfg(test)]
-        self.faults.before_write(self.dir())?;
-        self.database
-            .write(batch)
-            .map_err(|error| error.at(self.dir()))
+        if let Some(failure) = self.faults.at_write(self, batch) {
+            return Err(failure);
+        }
+        self.database.write(batch).map_err(|error| {
+            let is_in_doubt = matches!(error, DatabaseError::InDoubt(_));
+            let error = StorageError::of(self.dir(), error);
+            match is_in_doubt {
+                true => WriteError::InDoubt(error),
+                false => WriteError::NotWritten(error),
+            }
+        })
+    }
+
+    /// Whether the batch that was in doubt is there.
+    pub(crate) fn resolve(&self) -> Result<bool, StorageError> {
+        #[cfg(test)]
+        if let Some(resolved) = self.faults.at_resolve(self.dir()) {
+            return resolved;
+        }
+        let resolved = self.database.resolve();
+        // With no batch in doubt there is none that is there.
+        resolved
+            .map(|is_there| is_there.unwrap_or(false))
+            .map_err(|error| StorageError::of(self.dir(), error))
     }
 
     fn scan(
         &self,
         prefix: &[u8],
         from: &[u8],
-        visit: &mut dyn FnMut(&[u8], Bytes) -> ControlFlow<()>,
+        visit: &mut Visitor<'_>,
     ) -> Result<(), StorageError> {
         self.database
             .scan(prefix, from, visit)
-            .map_err(|error| error.at(self.dir()))
+            .map_err(|error| StorageError::of(self.dir(), error))
     }
 
     /// The state of a task, under the keys that begin so.
@@ -137,7 +156,7 @@ impl Disk {
                 return ControlFlow::Break(());
             };
             ended = take(
-                Chunk::new(channel, base, &value),
+                Chunk::new(channel, base, value),
                 fetched,
                 end,
                 limits,
@@ -162,7 +181,7 @@ impl Disk {
         let found = self
             .database
             .at_or_below(&prefix, &key)
-            .map_err(|error| error.at(self.dir()))?;
+            .map_err(|error| StorageError::of(self.dir(), error))?;
         found
             .map(|(key, _)| key)
             .ok_or_else(|| self.missing(channel, offset))
@@ -181,7 +200,7 @@ impl Disk {
             let value = self
                 .database
                 .get(&key)
-                .map_err(|error| error.at(self.dir()))?;
+                .map_err(|error| StorageError::of(self.dir(), error))?;
             let (Some(base), Some(value)) = (keys::chunk_base(&key), value) else {
                 return Err(self.missing(channel, offset));
             };
@@ -223,7 +242,7 @@ impl Disk {
             if is_passed {
                 return ControlFlow::Break(());
             }
-            let this = (Bytes::copy_from_slice(key), value);
+            let this = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
             if let Some((key, _)) = before.replace(this) {
                 batch.delete(key);
             }
@@ -284,15 +303,6 @@ fn take(
     Ok(true)
 }
 
-impl DatabaseError {
-    fn at(self, dir: &Path) -> StorageError {
-        match self {
-            Self::Io(error) => StorageError::io(dir, &error),
-            Self::Corrupt(found) => StorageError::corrupt(dir, found),
-        }
-    }
-}
-
 /// One of the two stores of a task, as it is in the directory.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskStore {
@@ -309,7 +319,7 @@ impl DiskStore {
         self.disk
             .database
             .get(&self.key(key))
-            .map_err(|error| StoreError::new(error.at(self.disk.dir())))
+            .map_err(|error| StoreError::new(StorageError::of(self.disk.dir(), error)))
     }
 
     pub(crate) fn scan(
@@ -321,7 +331,7 @@ impl DiskStore {
         let skipped = self.prefix.len();
         self.disk
             .scan(&self.key(prefix), &self.key(from), &mut |key, value| {
-                visit(&key[skipped..], &value)
+                visit(&key[skipped..], &Bytes::copy_from_slice(value))
             })
             .map_err(StoreError::new)
     }

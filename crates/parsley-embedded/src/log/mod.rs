@@ -32,7 +32,7 @@ pub(crate) use state::{CommittedStore, TaskStores};
 pub(crate) use step::StepWriter;
 pub(crate) use storage::{FetchError, StepChanges, Storage};
 
-use disk::Disk;
+use disk::{Disk, WriteError};
 use partition::{TransactionId, record_bytes};
 use storage::{Effect, Ticket};
 
@@ -206,6 +206,7 @@ impl Log {
             });
         }
         let _writing = self.to_write();
+        self.end_doubt()?;
         let mut state = self.lock();
         if state.storage.topic_id(name).is_some() {
             return Err(TopicError::Exists { topic: topic() });
@@ -235,6 +236,7 @@ impl Log {
     /// When there is no such topic, or the directory cannot be written.
     pub fn delete_topic(&self, name: &str) -> Result<(), TopicError> {
         let _writing = self.to_write();
+        self.end_doubt()?;
         let mut state = self.lock();
         if !state.storage.delete_topic(name)? {
             return Err(TopicError::Unknown {
@@ -440,14 +442,14 @@ impl Log {
         };
         drop(state);
         let _writing = self.to_write();
-        loop {
-            // Whoever wrote in the meantime may have written this as well.
-            if let Some(outcome) = self.lock().storage.outcome_of(number) {
-                return outcome;
-            }
-            // It is part of the save that begins now. What fails is the outcome.
-            let _ = self.write_down();
+        // Whoever wrote in the meantime may have written this as well.
+        if let Some(outcome) = self.lock().storage.outcome_of(number) {
+            return outcome;
         }
+        let written = self.write_down();
+        let outcome = self.lock().storage.outcome_of(number);
+        // Without an outcome it is part of the write that is in doubt.
+        outcome.unwrap_or(written)
     }
 
     /// Makes everything durable that was changed until now.
@@ -461,19 +463,44 @@ impl Log {
         let Some(disk) = &self.shared.disk else {
             return Ok(());
         };
-        let Some(save) = self.lock().storage.begin_save() else {
-            return Ok(());
+        if let Err(error) = self.end_doubt() {
+            let mut state = self.lock();
+            let effect = state.storage.fail_unsettled(&error);
+            self.tell(&mut state, effect);
+            return Err(error);
+        }
+        let save = match self.lock().storage.begin_save() {
+            None => return Ok(()),
+            Some(save) => save?,
         };
-        let written = match &save {
-            Ok(save) => disk.write(&save.batch),
-            Err(error) => Err(error.clone()),
+        let written = disk.write(&save.batch);
+        let error = match &written {
+            Ok(()) => None,
+            Err(WriteError::NotWritten(error) | WriteError::InDoubt(error)) => Some(error.clone()),
         };
         let mut state = self.lock();
-        if let Ok(save) = save {
-            let effect = state.storage.end_save(save, written.clone());
+        let effect = state.storage.end_save(save, written);
+        self.tell(&mut state, effect);
+        error.map_or(Ok(()), Err)
+    }
+
+    /// Finds out what became of a write of which that is not known, with nobody else writing.
+    fn end_doubt(&self) -> Result<(), StorageError> {
+        let Some(disk) = &self.shared.disk else {
+            return Ok(());
+        };
+        let mut state = self.lock();
+        if state.storage.is_in_doubt() {
+            let effect = state.storage.end_doubt(disk.resolve()?);
             self.tell(&mut state, effect);
         }
-        written
+        Ok(())
+    }
+
+    /// Waits until it is known what became of every write: what a task reads after that, no earlier step of it changes any more.
+    pub(crate) fn without_doubt(&self) -> Result<(), StorageError> {
+        let _writing = self.to_write();
+        self.end_doubt()
     }
 
     fn tell(&self, state: &mut State, effect: Effect) {

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use parsley_core::{Changes, Channel, Offset, Record, TopicId};
 
 use super::disk::values::{self, TopicValue};
-use super::disk::{Disk, Loaded, StorageError};
+use super::disk::{Disk, Loaded, StorageError, WriteError};
 use super::partition::{FetchLimits, Fetched, OutOfRange, Outcome, PartitionLog, TransactionId};
 use super::state::TaskStores;
 
 mod save;
 
+use save::Doubt;
 pub(crate) use save::{Effect, Ticket};
 
 /// A topic that exists.
@@ -163,28 +164,40 @@ impl Storage {
         partitions: i32,
         offsets_max: Option<u64>,
     ) -> Result<(), StorageError> {
+        let topic = TopicValue {
+            name: name.to_owned(),
+            partitions,
+            offsets_max,
+        };
         let incarnations = self.incarnations(name) + 1;
-        if let Some(saving) = &self.saving {
-            let topic = TopicValue {
-                name: name.to_owned(),
-                partitions,
-                offsets_max,
-            };
-            saving
-                .disk()
-                .write(&values::creation(id, &topic, incarnations))?;
+        if let Some(saving) = &mut self.saving {
+            let batch = values::creation(id, &topic, incarnations);
+            match saving.disk().write(&batch) {
+                Ok(()) => {}
+                Err(WriteError::NotWritten(error)) => return Err(error),
+                Err(WriteError::InDoubt(error)) => {
+                    saving.doubt(Doubt::Creation(id, topic));
+                    return Err(error);
+                }
+            }
         }
-        let name: Arc<str> = name.into();
-        let partitions = (0..partitions).map(|_| PartitionLog::default()).collect();
+        self.add_topic(id, topic);
+        Ok(())
+    }
+
+    fn add_topic(&mut self, id: TopicId, topic: TopicValue) {
+        let name: Arc<str> = topic.name.into();
+        let partitions = (0..topic.partitions)
+            .map(|_| PartitionLog::default())
+            .collect();
         let log = TopicLog {
             name: Arc::clone(&name),
-            offsets_max,
+            offsets_max: topic.offsets_max,
             partitions,
         };
         self.topics.insert(id, log);
-        self.incarnations.insert(Arc::clone(&name), incarnations);
+        *self.incarnations.entry(Arc::clone(&name)).or_insert(0) += 1;
         self.names.insert(name, id);
-        Ok(())
     }
 
     /// Removes a topic with all its records. What groups have committed on it stays, as it does on a broker. Returns whether there was one.
@@ -198,12 +211,26 @@ impl Storage {
         };
         if let Some(saving) = &mut self.saving {
             let disk = Arc::clone(saving.disk());
-            disk.write(&disk.removal(id)?)?;
+            match disk.write(&disk.removal(id)?) {
+                Ok(()) => {}
+                Err(WriteError::NotWritten(error)) => return Err(error),
+                Err(WriteError::InDoubt(error)) => {
+                    saving.doubt(Doubt::Removal(id));
+                    return Err(error);
+                }
+            }
+        }
+        self.remove_topic(id);
+        Ok(true)
+    }
+
+    fn remove_topic(&mut self, id: TopicId) {
+        if let Some(topic) = self.topics.remove(&id) {
+            self.names.remove(&topic.name);
+        }
+        if let Some(saving) = &mut self.saving {
             saving.forget_topic(id);
         }
-        self.names.remove(name);
-        self.topics.remove(&id);
-        Ok(true)
     }
 
     /// Appends a record of a transaction to a partition that exists. Returns where it stands.

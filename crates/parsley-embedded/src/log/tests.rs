@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parsley_core::{Changes, StateStore};
 
+use super::disk::tests::Fault;
 use super::*;
 use crate::time::TimeSource;
 
@@ -715,7 +716,8 @@ fn disk(log: &Log) -> &Arc<Disk> {
 }
 
 fn set_full(log: &Log, full: bool) {
-    disk(log).faults.set_full(full);
+    let fault = if full { Fault::Full } else { Fault::None };
+    disk(log).faults.set(fault);
 }
 
 fn full(log: &Log) -> StorageError {
@@ -972,7 +974,7 @@ fn a_fetch_ends_with_the_bytes_it_may_take() {
     }
 }
 
-/// The room of what retention has removed is used again, and given back when the log is opened.
+/// The room of what retention has removed is used again.
 #[test]
 fn a_directory_does_not_grow_with_what_has_been_removed() {
     let (log, dir) = on_disk();
@@ -993,10 +995,79 @@ fn a_directory_does_not_grow_with_what_has_been_removed() {
     let once = file_bytes();
     send(120);
     assert_eq!(file_bytes(), once);
-    let topic = log.topic_id("t").unwrap();
-    log.delete_records(topic.partition(0), 179).unwrap();
-    drop(log);
-    let log = opened(&dir);
-    assert!(file_bytes() < once / 4, "{} of {once}", file_bytes());
-    assert_eq!(log.consumer("t").unwrap().read_to_end().unwrap().len(), 1);
+}
+
+/// A sync that fails may have written all the same: then what was told to have failed has happened, once that can be told.
+#[test]
+fn a_write_in_doubt_is_taken_for_what_the_disk_has() {
+    for writes in [true, false] {
+        let (log, dir) = on_disk();
+        let channel = log.create_topic("t", 1).unwrap().partition(0);
+        let producer = log.producer();
+        producer.send(to("t", "before")).unwrap();
+        let faults = |fault| disk(&log).faults.set(fault);
+        let step_changes = |value| changes("g", vec![(channel, 1)], put("o", value), put("f", "1"));
+
+        faults(Fault::Silent { writes });
+        let mut step = log.step();
+        step.append(send(channel, "step")).unwrap();
+        assert_eq!(step.commit(step_changes("1")), Err(full(&log)));
+        // It is neither there nor gone, and nothing else is written.
+        assert_eq!(read(&log, channel, 0), (seen(&[(0, "before")]), 1));
+        assert_eq!(log.committed_positions("g"), BTreeMap::new());
+        assert_eq!(log.without_doubt(), Err(full(&log)));
+        assert_eq!(producer.send(to("t", "no")), Err(full(&log).into()));
+        assert_eq!(log.create_topic("u", 1), Err(full(&log).into()));
+        assert_eq!(log.last_stable_offset(channel), Some(1));
+
+        faults(Fault::None);
+        log.without_doubt().unwrap();
+        let mut all = seen(&[(0, "before")]);
+        all.extend(writes.then(|| (1, "step".to_owned())));
+        assert_eq!(read(&log, channel, 0), (all.clone(), 4));
+        let positions = writes.then_some((channel, 1)).into_iter().collect();
+        assert_eq!(log.committed_positions("g"), positions);
+        assert_eq!(log.ordering_state("g", 0).unwrap().is_some(), writes);
+        producer.send(to("t", "after")).unwrap();
+        all.push((4, "after".to_owned()));
+        assert_eq!(read(&log, channel, 0), (all.clone(), 5));
+        drop((producer, log));
+        let log = opened(&dir);
+        assert_eq!(read(&log, channel, 0), (all, 5));
+        assert_eq!(log.committed_positions("g"), positions);
+    }
+}
+
+#[test]
+fn a_topic_in_doubt_is_there_or_not_once_the_disk_can_tell() {
+    for writes in [true, false] {
+        let (log, dir) = on_disk();
+        let kept = log.create_topic("kept", 1).unwrap();
+        let faults = |fault| disk(&log).faults.set(fault);
+        faults(Fault::Silent { writes });
+        assert_eq!(log.create_topic("t", 2), Err(full(&log).into()));
+        assert_eq!(log.topic_id("t"), None);
+        faults(Fault::None);
+        log.without_doubt().unwrap();
+        let created = log.topic_id("t");
+        assert_eq!(created.is_some(), writes);
+        let again = log.create_topic("t", 2);
+        assert_eq!(again.is_err(), writes);
+        let created = created.or(again.ok());
+
+        faults(Fault::Silent { writes });
+        assert_eq!(log.delete_topic("kept"), Err(full(&log).into()));
+        assert_eq!(log.topic_id("kept"), Some(kept));
+        faults(Fault::None);
+        // Whoever writes next finds out.
+        let deleted = log.delete_topic("kept");
+        assert_eq!(deleted.is_err(), writes, "{deleted:?}");
+        assert_eq!(log.topic_id("kept"), None);
+        drop(log);
+        let log = opened(&dir);
+        assert_eq!(
+            log.topics().into_values().collect::<Vec<_>>(),
+            Vec::from_iter(created)
+        );
+    }
 }

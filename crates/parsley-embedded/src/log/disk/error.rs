@@ -3,10 +3,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use parsley_store::DatabaseError;
+
 /// A log's directory could not be read or written.
 ///
-/// Nothing that was acknowledged is lost. What was being written is not durable and does not take effect: a step that fails with it is
-/// tried again, a send or a transaction may be. The directory works again as soon as its file system does.
+/// Nothing that was acknowledged is lost. What was being written does not take effect, unless the error says that this is not known: a step
+/// that fails with it is tried again, a send or a transaction may be. The directory works again as soon as its file system does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -24,6 +26,15 @@ pub enum StorageError {
         /// The directory.
         dir: PathBuf,
         /// The system's words.
+        reason: String,
+    },
+    /// Whether what was being written is in the directory cannot be told before it can be opened again. Until then nothing else is written,
+    /// and nobody reads past it; then it takes effect if it is there, although it was not acknowledged.
+    #[error("whether {} has what was written last is not known before it can be opened again: {reason}", dir.display())]
+    InDoubt {
+        /// The directory.
+        dir: PathBuf,
+        /// What went wrong.
         reason: String,
     },
     /// The directory has something that was never written there.
@@ -92,10 +103,42 @@ impl StorageError {
         }
     }
 
+    pub(crate) fn of(dir: &Path, error: DatabaseError) -> Self {
+        match error {
+            DatabaseError::Io(error) => Self::io(dir, &error),
+            DatabaseError::Corrupt(found) => Self::corrupt(dir, found),
+            DatabaseError::InDoubt(error) => Self::InDoubt {
+                dir: dir.to_owned(),
+                reason: error.to_string(),
+            },
+            // The library takes what it is given here, unless the file has what it never wrote, or somebody else has it open.
+            other => Self::Io {
+                dir: dir.to_owned(),
+                reason: other.to_string(),
+            },
+        }
+    }
+
     pub(crate) fn corrupt(dir: &Path, found: impl std::fmt::Display) -> Self {
         Self::Corrupt {
             dir: dir.to_owned(),
             found: found.to_string(),
+        }
+    }
+}
+
+/// A batch was not written, or may not have been.
+#[derive(Debug)]
+pub(crate) enum WriteError {
+    NotWritten(StorageError),
+    /// [`Disk::resolve`](super::Disk::resolve) has to be asked before anything else is written.
+    InDoubt(StorageError),
+}
+
+impl WriteError {
+    pub(crate) fn into_error(self) -> StorageError {
+        match self {
+            Self::NotWritten(error) | Self::InDoubt(error) => error,
         }
     }
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use parsley_core::{Channel, Offset, TopicId};
+use parsley_store::Batch;
 
 use super::entries::{self, Chunk};
 use super::keys::{self, DESCRIPTIONS, Description};
-use super::values::{self, Batch, TopicValue};
-use super::{Disk, StorageError};
+use super::values::{self, TopicValue};
+use super::{Disk, StorageError, WriteError};
 use crate::log::partition::{Entry, TransactionId};
 
 /// What a directory says about topics and groups.
@@ -49,7 +50,7 @@ impl Disk {
             self.scan(
                 &[kind],
                 &[kind],
-                &mut |key, value| match read.take(key, &value) {
+                &mut |key, value| match read.take(key, value) {
                     Ok(()) => ControlFlow::Continue(()),
                     Err(found) => {
                         corrupt = Some(format!("key {}: {found}", key.escape_ascii()));
@@ -94,7 +95,8 @@ impl Disk {
         if batch.is_empty() {
             return Ok(());
         }
-        self.write(&batch)
+        // Whatever comes of it, nobody has seen any of it yet.
+        self.write(&batch).map_err(WriteError::into_error)
     }
 
     /// Topics and partitions belong to each other, and the entries reach to where they should.
@@ -129,7 +131,7 @@ impl Disk {
         let last = self
             .database
             .at_or_below(&keys::chunks(channel), &keys::chunk(channel, Offset::MAX))
-            .map_err(|error| error.at(self.dir()))?;
+            .map_err(|error| StorageError::of(self.dir(), error))?;
         let end = match last {
             None => log_start,
             Some((key, value)) => {

@@ -1,7 +1,7 @@
 //! Directories, in what states they are found, and a disk that fails.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::log::{Log, LogConfig, NewRecord};
@@ -9,13 +9,25 @@ use crate::log::{Log, LogConfig, NewRecord};
 /// A disk that does not work, on request.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    full: AtomicBool,
+    fault: Mutex<Fault>,
+    /// Whether the batch in doubt was written.
+    doubt: Mutex<Option<bool>>,
     writes: AtomicU64,
 }
 
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Fault {
+    #[default]
+    None,
+    /// Nothing more is written.
+    Full,
+    /// Writing fails, and so does finding out what was written.
+    Silent { writes: bool },
+}
+
 impl Faults {
-    pub(crate) fn set_full(&self, full: bool) {
-        self.full.store(full, Ordering::SeqCst);
+    pub(crate) fn set(&self, fault: Fault) {
+        *self.fault.lock().unwrap() = fault;
     }
 
     /// How many batches were written, or should have been.
@@ -23,12 +35,33 @@ impl Faults {
         self.writes.load(Ordering::SeqCst)
     }
 
-    pub(super) fn before_write(&self, dir: &Path) -> Result<(), StorageError> {
+    pub(super) fn at_write(&self, disk: &Disk, batch: &Batch) -> Option<WriteError> {
         self.writes.fetch_add(1, Ordering::SeqCst);
-        if self.full.load(Ordering::SeqCst) {
-            return Err(full(dir));
+        let error = full(disk.dir());
+        match *self.fault.lock().unwrap() {
+            Fault::None => None,
+            Fault::Full => Some(WriteError::NotWritten(error)),
+            Fault::Silent { writes } => {
+                assert_eq!(
+                    self.doubt.lock().unwrap().replace(writes),
+                    None,
+                    "nothing is written before a doubt is resolved"
+                );
+                if writes {
+                    disk.database.write(batch).unwrap();
+                }
+                Some(WriteError::InDoubt(error))
+            }
         }
-        Ok(())
+    }
+
+    pub(super) fn at_resolve(&self, dir: &Path) -> Option<Result<bool, StorageError>> {
+        let mut doubt = self.doubt.lock().unwrap();
+        doubt.as_ref()?;
+        match *self.fault.lock().unwrap() {
+            Fault::Silent { .. } => Some(Err(full(dir))),
+            _ => doubt.take().map(Ok),
+        }
     }
 }
 

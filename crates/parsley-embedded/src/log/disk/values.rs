@@ -2,10 +2,9 @@
 //!
 //! Reading is strict: what this module would not have written is corrupt.
 
-use std::collections::BTreeMap;
-
 use bytes::{Buf, BufMut, Bytes};
 use parsley_core::{Offset, TopicId};
+use parsley_store::Batch;
 
 use super::keys;
 
@@ -15,38 +14,6 @@ use super::keys;
 pub(crate) struct CorruptValue {
     found: usize,
     expected: &'static str,
-}
-
-/// Changes of the database that become durable together: a new value for a key, or `None` for its removal.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Batch(BTreeMap<Bytes, Option<Bytes>>);
-
-impl Batch {
-    pub(crate) fn put(&mut self, key: Bytes, value: Bytes) {
-        self.set(key, Some(value));
-    }
-
-    pub(crate) fn delete(&mut self, key: Bytes) {
-        self.set(key, None);
-    }
-
-    pub(crate) fn set(&mut self, key: Bytes, value: Option<Bytes>) {
-        self.0.insert(key, value);
-    }
-
-    /// Adds changes. Where both change a key, the added ones count.
-    pub(crate) fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// The changes, in key order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Bytes, Option<&Bytes>)> {
-        self.0.iter().map(|(key, value)| (key, value.as_ref()))
-    }
 }
 
 /// What a topic is made of.

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, TopicId};
+use parsley_store::Batch;
 
 use super::{StepChanges, Storage};
 use crate::log::disk::entries::{self, CHUNK_BYTES};
 use crate::log::disk::keys::{self, StoreKind};
-use crate::log::disk::values::{self, Batch};
-use crate::log::disk::{Disk, StorageError};
+use crate::log::disk::values::{self, TopicValue};
+use crate::log::disk::{Disk, StorageError, WriteError};
 use crate::log::partition::{Outcome, PartitionLog, SavedPartition, TransactionId};
 use crate::log::state::{CommittedStore, TaskStores};
 
@@ -41,6 +42,16 @@ pub(crate) struct Effect {
     pub(crate) log_start_moved: bool,
 }
 
+impl Effect {
+    /// A topic was created or deleted: whoever looks at the log again finds that.
+    fn of_topics() -> Self {
+        Self {
+            is_readable: true,
+            log_start_moved: true,
+        }
+    }
+}
+
 /// What has been committed and is not durable.
 #[derive(Debug)]
 struct Unsettled {
@@ -66,7 +77,17 @@ pub(crate) struct Saving {
     settled: u64,
     /// Of the settled tickets that nobody has asked for yet: those that failed.
     failures: BTreeMap<u64, StorageError>,
+    /// What may be in the directory or not. Nothing else is written before that is known.
+    doubt: Option<Doubt>,
     recent: Recent,
+}
+
+/// A write of which it is not known whether it took place.
+#[derive(Debug)]
+pub(super) enum Doubt {
+    Save(Save),
+    Creation(TopicId, TopicValue),
+    Removal(TopicId),
 }
 
 /// What was saved lately and is still in memory.
@@ -99,6 +120,7 @@ impl Saving {
             tickets: 0,
             settled: 0,
             failures: BTreeMap::new(),
+            doubt: None,
             recent: Recent {
                 saves: VecDeque::new(),
                 bytes: 0,
@@ -109,6 +131,10 @@ impl Saving {
 
     pub(super) fn disk(&self) -> &Arc<Disk> {
         &self.disk
+    }
+
+    pub(super) fn doubt(&mut self, doubt: Doubt) {
+        self.doubt = Some(doubt);
     }
 
     pub(super) fn changed(&mut self, channel: Channel) {
@@ -232,7 +258,7 @@ impl Storage {
             }
         }
         if let Some(error) = failed {
-            self.end_save(save, Err(error.clone()));
+            self.end_save(save, Err(WriteError::NotWritten(error.clone())));
             for channel in unread {
                 self.partition_mut(channel);
             }
@@ -242,8 +268,66 @@ impl Storage {
         Some(Ok(save))
     }
 
-    /// Takes note of what became of a save: what waited for it takes effect, or is aborted.
-    pub(crate) fn end_save(&mut self, save: Save, written: Result<(), StorageError>) -> Effect {
+    /// Whether it is not known what became of the last write.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.saving
+            .as_ref()
+            .is_some_and(|saving| saving.doubt.is_some())
+    }
+
+    /// Takes note of what became of a write that was in doubt.
+    pub(crate) fn end_doubt(&mut self, is_there: bool) -> Effect {
+        let Some(saving) = &mut self.saving else {
+            return Effect::default();
+        };
+        let dir = saving.disk.dir().to_owned();
+        match saving.doubt.take() {
+            None => Effect::default(),
+            Some(Doubt::Save(save)) if is_there => self.end_save(save, Ok(())),
+            Some(Doubt::Save(save)) => {
+                let reason = "the directory does not have it".to_owned();
+                self.end_save(
+                    save,
+                    Err(WriteError::NotWritten(StorageError::Io { dir, reason })),
+                )
+            }
+            Some(Doubt::Creation(id, topic)) if is_there => {
+                self.add_topic(id, topic);
+                Effect::of_topics()
+            }
+            Some(Doubt::Removal(id)) if is_there => {
+                self.remove_topic(id);
+                Effect::of_topics()
+            }
+            Some(Doubt::Creation(..) | Doubt::Removal(_)) => Effect::default(),
+        }
+    }
+
+    /// Aborts what waits for a save, as none can be made.
+    pub(crate) fn fail_unsettled(&mut self, error: &StorageError) -> Effect {
+        let Some(saving) = &mut self.saving else {
+            return Effect::default();
+        };
+        let unsettled = std::mem::take(&mut saving.unsettled);
+        saving.settled = saving.tickets;
+        self.abort_all(unsettled, error)
+    }
+
+    fn abort_all(&mut self, unsettled: Vec<Unsettled>, error: &StorageError) -> Effect {
+        let mut effect = Effect::default();
+        for unsettled in unsettled {
+            if let Some(saving) = &mut self.saving {
+                saving.failures.insert(unsettled.number, error.clone());
+            }
+            effect.is_readable |= !unsettled.touched.is_empty();
+            effect.log_start_moved |=
+                self.settle(unsettled.transaction, &unsettled.touched, Outcome::Aborted);
+        }
+        effect
+    }
+
+    /// Takes note of what became of a save: what waited for it takes effect, or is aborted, or stays open while that is in doubt.
+    pub(crate) fn end_save(&mut self, save: Save, written: Result<(), WriteError>) -> Effect {
         let mut effect = Effect::default();
         match written {
             Ok(()) => {
@@ -259,7 +343,13 @@ impl Storage {
                     );
                 }
             }
-            Err(error) => {
+            Err(WriteError::InDoubt(_)) => {
+                if let Some(saving) = &mut self.saving {
+                    saving.doubt(Doubt::Save(save));
+                }
+                return effect;
+            }
+            Err(WriteError::NotWritten(error)) => {
                 for (channel, saved, _) in &save.partitions {
                     // It still has to be saved.
                     if let Some(partition) = self.partition_mut(*channel) {
@@ -270,16 +360,8 @@ impl Storage {
                     let newer = std::mem::replace(&mut saving.values, save.values);
                     saving.values.extend(newer);
                     saving.unsaved_bytes = saving.unsaved_bytes.saturating_add(save.unsaved_bytes);
-                    let failed = save.unsettled.iter();
-                    saving
-                        .failures
-                        .extend(failed.map(|unsettled| (unsettled.number, error.clone())));
                 }
-                for unsettled in save.unsettled {
-                    effect.is_readable |= !unsettled.touched.is_empty();
-                    effect.log_start_moved |=
-                        self.settle(unsettled.transaction, &unsettled.touched, Outcome::Aborted);
-                }
+                effect = self.abort_all(save.unsettled, &error);
             }
         }
         if let Some(saving) = &mut self.saving {

@@ -1,0 +1,407 @@
+//! The map in its file.
+//!
+//! A batch has a number, which is written with it. When a commit fails, the database is opened anew and the number tells what became of
+//! the batch: a failed sync may leave it in place, and then it stands.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+
+use bytes::Bytes;
+use redb::{Durability, ReadableDatabase, TableDefinition};
+
+use crate::{Batch, DatabaseError};
+
+const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("log");
+/// One row: the number of the last batch.
+const BATCHES: TableDefinition<'_, (), u64> = TableDefinition::new("batches");
+
+type Entries = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
+/// Takes the entries of a scan, key and value, until it breaks.
+pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
+type Opener = fn(&Path, usize) -> Result<redb::Database, redb::DatabaseError>;
+
+/// A file that is smaller is left as it is.
+const COMPACT_FROM_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+
+/// An open database. One handle at a time has its file open.
+///
+/// Every method fails with [`DatabaseError::Io`] when the system does, and with [`DatabaseError::Corrupt`] or [`DatabaseError::Panicked`] when the
+/// file has what was never written there. After a failure the file is opened anew by the call that needs it.
+pub struct Database {
+    path: PathBuf,
+    cache_bytes: usize,
+    opener: Opener,
+    /// `None` after a failure, until it has been opened anew.
+    open: RwLock<Option<redb::Database>>,
+    writes: Mutex<Writes>,
+}
+
+struct Writes {
+    /// The number of the last batch that is known to be there.
+    last: u64,
+    /// The batch after it may be there or not.
+    in_doubt: bool,
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Makes a database where there is no file. Making the file's name durable is up to the caller. `cache_bytes` bounds what it keeps in
+    /// memory, but for what is being written.
+    ///
+    /// # Errors
+    ///
+    /// When there is a file, or it cannot be made.
+    pub fn create(path: &Path, cache_bytes: usize) -> Result<Self, DatabaseError> {
+        drop(std::fs::File::create_new(path)?);
+        Self::create_with(path, cache_bytes, open_or_create)
+    }
+
+    /// Opens a database, and checks all of its file: about a second for each GB, three where it is not in the system's cache. A file that
+    /// is large and mostly free is made smaller.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is open already, or is damaged.
+    pub fn open(path: &Path, cache_bytes: usize) -> Result<Self, DatabaseError> {
+        Self::open_with(path, cache_bytes, open_file)
+    }
+
+    fn create_with(path: &Path, cache_bytes: usize, opener: Opener) -> Result<Self, DatabaseError> {
+        let database = guarded(|| {
+            let database = opener(path, cache_bytes)?;
+            let transaction = begin_write(&database)?;
+            transaction.open_table(ENTRIES)?;
+            transaction.open_table(BATCHES)?.insert((), 0)?;
+            transaction.commit()?;
+            Ok(database)
+        })?;
+        Ok(Self::of(path, cache_bytes, opener, database, 0))
+    }
+
+    fn open_with(path: &Path, cache_bytes: usize, opener: Opener) -> Result<Self, DatabaseError> {
+        let (database, last) = guarded(|| {
+            let mut database = opener(path, cache_bytes)?;
+            if is_mostly_free(path, &database)? && database.compact().is_err() {
+                // Whatever kept it from that need not keep it from working.
+                drop(database);
+                database = opener(path, cache_bytes)?;
+            }
+            let last = last_batch(&database)?;
+            Ok((database, last))
+        })?;
+        Ok(Self::of(path, cache_bytes, opener, database, last))
+    }
+
+    fn of(
+        path: &Path,
+        cache_bytes: usize,
+        opener: Opener,
+        database: redb::Database,
+        last: u64,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            cache_bytes,
+            opener,
+            open: RwLock::new(Some(database)),
+            writes: Mutex::new(Writes {
+                last,
+                in_doubt: false,
+            }),
+        }
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Bytes>, DatabaseError> {
+        self.read(|entries| Ok(entries.get(key)?.map(|value| copied(value.value()))))
+    }
+
+    /// Visits the keys that start with `prefix` and are at or above `from`, in key order, until the visitor breaks.
+    ///
+    /// The visitor must not use the database: a write that fails waits for all that read.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn scan(
+        &self,
+        prefix: &[u8],
+        from: &[u8],
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), DatabaseError> {
+        // What the visitor panics with is not the library's.
+        let mut panicked = None;
+        let scanned = self.read(|entries| {
+            for entry in entries.range(prefix.max(from)..)? {
+                let (key, value) = entry?;
+                let (key, value) = (key.value(), value.value());
+                if !key.starts_with(prefix) {
+                    break;
+                }
+                match catch_unwind(AssertUnwindSafe(|| visit(key, value))) {
+                    Ok(ControlFlow::Continue(())) => {}
+                    Ok(ControlFlow::Break(())) => break,
+                    Err(panic) => {
+                        panicked = Some(panic);
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        });
+        if let Some(panic) = panicked {
+            resume_unwind(panic);
+        }
+        scanned
+    }
+
+    /// The last entry at or below `key` whose key starts with `prefix`.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn at_or_below(
+        &self,
+        prefix: &[u8],
+        key: &[u8],
+    ) -> Result<Option<(Bytes, Bytes)>, DatabaseError> {
+        if key < prefix {
+            return Ok(None);
+        }
+        self.read(|entries| {
+            let Some(entry) = entries.range(prefix..=key)?.next_back() else {
+                return Ok(None);
+            };
+            let (key, value) = entry?;
+            let key = key.value();
+            Ok(key
+                .starts_with(prefix)
+                .then(|| (copied(key), copied(value.value()))))
+        })
+    }
+
+    /// Writes a batch: all of it is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// With [`DatabaseError::InDoubt`], [`Database::resolve`] has to be asked before anything else is written. With any other, nothing
+    /// of the batch is there, and the next write may succeed.
+    pub fn write(&self, batch: &Batch) -> Result<(), DatabaseError> {
+        let mut writes = self.writes();
+        if writes.in_doubt {
+            let error = io::Error::other("the write before it has not been resolved");
+            return Err(DatabaseError::InDoubt(Box::new(error.into())));
+        }
+        // A database that cannot be opened takes nothing, so there is no doubt about that.
+        drop(self.opened()?);
+        let number = writes.last + 1;
+        let written = self.with(|database| {
+            let transaction = begin_write(database)?;
+            {
+                let mut entries = transaction.open_table(ENTRIES)?;
+                for (key, value) in batch.iter() {
+                    match value {
+                        Some(value) => drop(entries.insert(&key[..], &value[..])?),
+                        None => drop(entries.remove(&key[..])?),
+                    }
+                }
+            }
+            transaction.open_table(BATCHES)?.insert((), number)?;
+            transaction.commit()?;
+            Ok(())
+        });
+        let Err(error) = written else {
+            writes.last = number;
+            return Ok(());
+        };
+        self.close();
+        writes.in_doubt = true;
+        match self.settle(&mut writes) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(error),
+            Err(_) => Err(DatabaseError::InDoubt(Box::new(error))),
+        }
+    }
+
+    /// What became of a write that was in doubt: whether its batch is there. `None` when no write is in doubt.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened; the write is in doubt still.
+    pub fn resolve(&self) -> Result<Option<bool>, DatabaseError> {
+        let mut writes = self.writes();
+        if !writes.in_doubt {
+            return Ok(None);
+        }
+        self.settle(&mut writes).map(Some)
+    }
+
+    fn settle(&self, writes: &mut Writes) -> Result<bool, DatabaseError> {
+        let settled = self.with(|database| {
+            let found = last_batch(database)?;
+            if found != writes.last && found != writes.last + 1 {
+                return Err(DatabaseError::Corrupt(format!(
+                    "batch {found} is the last one, after batch {}",
+                    writes.last
+                )));
+            }
+            // What is read back may not have been synced.
+            let transaction = begin_write(database)?;
+            transaction.open_table(BATCHES)?.insert((), found)?;
+            transaction.commit()?;
+            Ok(found)
+        });
+        match settled {
+            Ok(found) => {
+                let is_there = found > writes.last;
+                (writes.last, writes.in_doubt) = (found, false);
+                Ok(is_there)
+            }
+            Err(error) => {
+                self.close();
+                Err(error)
+            }
+        }
+    }
+
+    fn writes(&self) -> MutexGuard<'_, Writes> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(
+        &self,
+        read: impl FnOnce(&Entries) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        self.with(|database| read(&database.begin_read()?.open_table(ENTRIES)?))
+    }
+
+    fn with<T>(
+        &self,
+        run: impl FnOnce(&redb::Database) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let open = self.opened()?;
+        let Some(database) = &*open else {
+            return Err(io::Error::other("the database was closed by a failure").into());
+        };
+        let done = guarded(|| run(database));
+        let is_lost = match &done {
+            Ok(_) => false,
+            // Once the system has failed, the library refuses everything until the file is opened anew.
+            Err(DatabaseError::Io(_) | DatabaseError::Panicked(_) | DatabaseError::Corrupt(_)) => {
+                true
+            }
+            Err(DatabaseError::InDoubt(_) | DatabaseError::InUse | DatabaseError::Refused(_)) => {
+                false
+            }
+        };
+        drop(open);
+        if is_lost {
+            self.close();
+        }
+        done
+    }
+
+    fn opened(&self) -> Result<RwLockReadGuard<'_, Option<redb::Database>>, DatabaseError> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        if open.is_some() {
+            return Ok(open);
+        }
+        drop(open);
+        let mut closed = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if closed.is_none() {
+            *closed = Some(guarded(|| {
+                Ok((self.opener)(&self.path, self.cache_bytes)?)
+            })?);
+        }
+        drop(closed);
+        Ok(self.open.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn close(&self) {
+        let closed = self
+            .open
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        // Whatever closing it fails with, opening it anew finds.
+        let _ = guarded(|| {
+            drop(closed);
+            Ok(())
+        });
+    }
+}
+
+fn begin_write(database: &redb::Database) -> Result<redb::WriteTransaction, DatabaseError> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    // Of a commit in one phase, damage after a crash can leave the one before it, and nothing tells.
+    transaction.set_two_phase_commit(true);
+    Ok(transaction)
+}
+
+fn last_batch(database: &redb::Database) -> Result<u64, DatabaseError> {
+    let number = database.begin_read()?.open_table(BATCHES)?.get(())?;
+    let number = number.map(|number| number.value());
+    number.ok_or_else(|| DatabaseError::Corrupt("the number of the last batch is missing".into()))
+}
+
+/// Whether a file is large, and less than a quarter of it is in use. What is free is used again, but never given back.
+fn is_mostly_free(path: &Path, database: &redb::Database) -> Result<bool, DatabaseError> {
+    let file_bytes = std::fs::metadata(path)?.len();
+    if file_bytes < COMPACT_FROM_BYTES {
+        return Ok(false);
+    }
+    let stats = database.begin_write()?.stats()?;
+    let used_bytes = stats.stored_bytes() + stats.metadata_bytes();
+    Ok(used_bytes < file_bytes / 4)
+}
+
+fn open_file(path: &Path, cache_bytes: usize) -> Result<redb::Database, redb::DatabaseError> {
+    builder(cache_bytes).open(path)
+}
+
+/// The file is there, and empty.
+fn open_or_create(path: &Path, cache_bytes: usize) -> Result<redb::Database, redb::DatabaseError> {
+    builder(cache_bytes).create(path)
+}
+
+fn builder(cache_bytes: usize) -> redb::Builder {
+    let mut builder = redb::Database::builder();
+    // Reading checks nothing: whatever the file has is checked once, when it is opened.
+    builder
+        .set_cache_size(cache_bytes)
+        .set_check_integrity_on_open(true);
+    builder
+}
+
+/// Runs the library, whose panics are errors.
+fn guarded<T>(run: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = (panic.downcast_ref::<String>().map(String::as_str))
+            .or_else(|| panic.downcast_ref::<&str>().copied());
+        Err(DatabaseError::Panicked(
+            text.unwrap_or("no message").to_owned(),
+        ))
+    })
+}
+
+fn copied(bytes: &[u8]) -> Bytes {
+    Bytes::copy_from_slice(bytes)
+}
+
+#[cfg(test)]
+mod tests;
