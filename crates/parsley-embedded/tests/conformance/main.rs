@@ -22,7 +22,7 @@ use host::EmbeddedHost;
 const SEEDS: u64 = if cfg!(debug_assertions) { 40 } else { 100 };
 
 /// With a log in a directory.
-const SEEDS_ON_DISK: u64 = if cfg!(debug_assertions) { 3 } else { 40 };
+const SEEDS_ON_DISK: u64 = if cfg!(debug_assertions) { 3 } else { 15 };
 
 /// On how many seeds of each scenario a fault is looked for.
 const SEEDS_WITH_A_FAULT: u64 = if cfg!(debug_assertions) { 5 } else { 20 };
