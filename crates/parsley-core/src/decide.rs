@@ -73,9 +73,28 @@ pub struct Blocked {
     pub claim: Claim,
     /// The index of its channel among the received ones.
     pub channel: usize,
-    /// How many entries of the offset section were met before it. Offset claims stay met, so a caller that asks again about the same
-    /// record may go on from here with [`decide_from`].
+    /// How many entries of the offset section were met before it.
     pub met_offsets: usize,
+}
+
+impl Blocked {
+    /// What of the record was found met. Offset claims stay met, so a caller that asks again about it may go on from here with
+    /// [`decide_from`].
+    pub fn met(&self) -> Met {
+        Met {
+            offsets: self.met_offsets,
+            channel: self.channel,
+        }
+    }
+}
+
+/// How far an earlier decision on the same record in the same execution has come; at first, nowhere.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// How many entries of the offset section are met.
+    pub(crate) offsets: usize,
+    /// The received channel that the next of them stands on, or one before it.
+    pub(crate) channel: usize,
 }
 
 /// Decides whether a record with these causes may be delivered at a node that receives these channels.
@@ -87,18 +106,17 @@ pub fn decide<C: Claims>(
     received: &ReceivedChannels,
     settled: &impl SettledView,
 ) -> Verdict {
-    decide_from(causes, received, settled, 0)
+    decide_from(causes, received, settled, Met::default())
 }
 
-/// [`decide`], passing over the first `met_offsets` entries of the offset section, which an earlier decision on the same record in the
-/// same execution found met.
+/// [`decide`], passing over the claims that an earlier decision on the same record in the same execution found met.
 pub fn decide_from<C: Claims>(
     causes: Causes<'_, C>,
     received: &ReceivedChannels,
     settled: &impl SettledView,
-    met_offsets: usize,
+    met: Met,
 ) -> Verdict {
-    match unmet_from(causes, received, settled, met_offsets).next() {
+    match unmet_from(causes, received, settled, met).next() {
         Some(blocked) => Verdict::Blocked(blocked),
         None => Verdict::Deliverable,
     }
@@ -111,21 +129,21 @@ pub fn unmet<'a, C: Claims>(
     received: &'a ReceivedChannels,
     settled: &'a impl SettledView,
 ) -> impl Iterator<Item = Blocked> + 'a {
-    unmet_from(causes, received, settled, 0)
+    unmet_from(causes, received, settled, Met::default())
 }
 
 fn unmet_from<'a, C: Claims, V: SettledView>(
     causes: Causes<'a, C>,
     received: &'a ReceivedChannels,
     settled: &'a V,
-    met_offsets: usize,
+    met: Met,
 ) -> Unmet<'a, impl Section<OffsetClaim> + 'a, impl Section<SequenceClaim> + 'a, V> {
     Unmet {
         own_channel: causes.own_channel,
         received,
         settled,
-        offsets: Walk::from(causes.clock.offset_section(), met_offsets),
-        sequences: Walk::from(causes.clock.sequence_section(), 0),
+        offsets: Walk::from(causes.clock.offset_section(), met),
+        sequences: Walk::from(causes.clock.sequence_section(), Met::default()),
     }
 }
 
@@ -181,11 +199,11 @@ struct Walk<S> {
 }
 
 impl<S> Walk<S> {
-    fn from(section: S, next: usize) -> Self {
+    fn from(section: S, met: Met) -> Self {
         Self {
             section,
-            next,
-            channel: 0,
+            next: met.offsets,
+            channel: met.channel,
         }
     }
 

@@ -12,28 +12,58 @@ use crate::channel::{Offset, SenderId};
 use crate::clock::Claim;
 use crate::decide::{Blocked, Settled};
 
-/// A set of channel indices with an ordered look-up.
-#[derive(Clone, Debug, Default)]
-struct IndexSet(Vec<u64>);
+/// A set of channel indices with an ordered look-up. A bit of one level says whether a word of the level below has members, so that a
+/// look-up costs the same wherever the next member is.
+#[derive(Clone, Debug)]
+struct IndexSet(Vec<Vec<u64>>);
 
 impl IndexSet {
-    fn insert(&mut self, index: usize) {
-        self.0[index / 64] |= 1 << (index % 64);
+    /// An empty set of indices below `bound`.
+    fn new(bound: usize) -> Self {
+        let mut levels = vec![vec![0; bound.div_ceil(64).max(1)]];
+        while let Some(below) = levels.last().map(Vec::len).filter(|&words| words > 1) {
+            levels.push(vec![0; below.div_ceil(64)]);
+        }
+        Self(levels)
     }
 
-    fn remove(&mut self, index: usize) {
-        self.0[index / 64] &= !(1 << (index % 64));
+    fn insert(&mut self, mut index: usize) {
+        for level in &mut self.0 {
+            level[index / 64] |= 1 << (index % 64);
+            index /= 64;
+        }
+    }
+
+    fn remove(&mut self, mut index: usize) {
+        for level in &mut self.0 {
+            let word = &mut level[index / 64];
+            *word &= !(1 << (index % 64));
+            if *word != 0 {
+                break;
+            }
+            index /= 64;
+        }
     }
 
     /// The lowest member at or above `from`.
     fn next(&self, from: usize) -> Option<usize> {
-        let mut word = from / 64;
-        let mut bits = self.0.get(word)? & (u64::MAX << (from % 64));
-        while bits == 0 {
-            word += 1;
-            bits = *self.0.get(word)?;
+        let mut index = from;
+        let mut levels = self.0.iter().enumerate();
+        let (mut below, found) = loop {
+            let (height, level) = levels.next()?;
+            let bits = level.get(index / 64)? & (u64::MAX << (index % 64));
+            if bits != 0 {
+                let bit = bits.trailing_zeros() as usize;
+                break (height, index / 64 * 64 + bit);
+            }
+            index = index / 64 + 1;
+        };
+        index = found;
+        while below > 0 {
+            below -= 1;
+            index = index * 64 + self.0[below][index].trailing_zeros() as usize;
         }
-        Some(word * 64 + bits.trailing_zeros() as usize)
+        Some(index)
     }
 }
 
@@ -62,7 +92,7 @@ impl Drain {
     pub fn new(channels: usize) -> Self {
         Self {
             cursor: 0,
-            candidates: IndexSet(vec![0; channels.div_ceil(64)]),
+            candidates: IndexSet::new(channels),
             waiters: vec![Waiters::default(); channels],
             #[cfg(test)]
             looks: 0,

@@ -5,11 +5,12 @@ use std::collections::btree_map::Entry;
 
 use crate::channel::{Channel, Offset, SenderId};
 use crate::clock::Clock;
-use crate::decide::{Settled, SettledView};
+use crate::decide::{Met, Settled, SettledView};
 use crate::layout::{StateKey, number_to_bytes, pair_to_bytes};
 use crate::node::NodeError;
 use crate::queue::Queue;
 use crate::refusal::{Refusal, RefusalCode};
+use crate::stamp::StampPlaces;
 use crate::store::StateStore;
 use crate::watermark::Evidence;
 use crate::wire;
@@ -37,15 +38,15 @@ pub(crate) struct Input {
     pub gone: bool,
     /// The delivered term: the highest delivered position, or the restored frontier.
     pub delivered: Option<Offset>,
-    /// Where the stamp had the delivered term's claim the last time.
-    pub stamp_place: usize,
     /// The advertised term: the folded clocks of what was delivered.
     pub advertised: Clock,
+    /// Where the stamp had the claims of these two the last time.
+    pub places: StampPlaces,
     pub queue: Queue,
     pub delivered_sequences: BTreeMap<SenderId, DeliveredSequence>,
     pub evidence: Evidence,
-    /// How many offset claims of the head are known to be met.
-    pub head_met_offsets: usize,
+    /// What of the head is known to be met.
+    pub head_met: Met,
     /// `f/<channel>` as it stands in the store.
     pub stored_frontier: Option<Offset>,
     pub advertised_changed: bool,
@@ -67,12 +68,12 @@ impl Input {
             advanced_to: None,
             gone: false,
             delivered: None,
-            stamp_place: 0,
             advertised: Clock::new(),
+            places: StampPlaces::default(),
             queue: Queue::new(channel, window),
             delivered_sequences: BTreeMap::new(),
             evidence: Evidence::default(),
-            head_met_offsets: 0,
+            head_met: Met::default(),
             stored_frontier: None,
             advertised_changed: false,
             changed_senders: Vec::new(),

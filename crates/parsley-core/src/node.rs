@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::channel::{Channel, Offset, ReceivedChannels, SenderId, TopicId};
 use crate::clock::Clock;
-use crate::decide::{self, Causes, Verdict};
+use crate::decide::{self, Causes, Met, Verdict};
 use crate::drain::Drain;
 use crate::input::{Input, View, write_clock};
 use crate::layout::{HeldRecord, StateKey, in_order};
@@ -173,6 +173,8 @@ pub struct Node {
     pub(crate) touched: Vec<usize>,
     /// Inputs with received records that have no index yet.
     fresh: Vec<usize>,
+    /// The input fed last. What a host fetched comes channel by channel.
+    fed_last: usize,
     /// The longest clock received or stamped, in bytes.
     pub(crate) widest_clock_bytes: usize,
     pub(crate) execution: Execution,
@@ -197,6 +199,7 @@ impl Node {
             drain: Drain::new(inputs.len()),
             touched: Vec::new(),
             fresh: Vec::new(),
+            fed_last: 0,
             inputs,
             own,
             carried,
@@ -242,7 +245,7 @@ impl Node {
                 found: offset,
             });
         }
-        let Some(index) = self.received.index_of(channel) else {
+        let Some(index) = self.index_of_fed(channel) else {
             return self.refuse(Refusal::at(
                 RefusalCode::UnconsumedChannel,
                 channel,
@@ -282,7 +285,7 @@ impl Node {
         let is_head = input.queue.is_empty();
         input.queue.push(held);
         if is_head {
-            input.head_met_offsets = 0;
+            input.head_met = Met::default();
             self.drain.head_changed(index, true);
         }
         if self.fresh.last() != Some(&index) {
@@ -290,6 +293,14 @@ impl Node {
         }
         self.settled_moved(index);
         Ok(Receipt::Accepted)
+    }
+
+    fn index_of_fed(&mut self, channel: Channel) -> Option<usize> {
+        let last = self.received.as_slice().get(self.fed_last);
+        if last != Some(&channel) {
+            self.fed_last = self.received.index_of(channel)?;
+        }
+        Some(self.fed_last)
     }
 
     fn read_protocol(&self, mut record: Record) -> Result<HeldRecord, (RefusalCode, String)> {
@@ -379,11 +390,11 @@ impl Node {
                 offset: head.offset,
             };
             let causes = Causes::of(&clock, input.channel);
-            match decide::decide_from(causes, &self.received, &view, input.head_met_offsets) {
+            match decide::decide_from(causes, &self.received, &view, input.head_met) {
                 Verdict::Deliverable => return self.deliver(index, store),
                 Verdict::Blocked(blocked) => {
                     self.drain.blocked(index, &blocked);
-                    self.inputs[index].head_met_offsets = blocked.met_offsets;
+                    self.inputs[index].head_met = blocked.met();
                 }
             }
         }
@@ -404,18 +415,9 @@ impl Node {
             Err(error) => return self.end(error),
         };
         let (record, was_held) = (taken.record, taken.was_held);
-        if let Some(clock) = ClockRef::of_checked(&record.clock) {
-            let input = &mut self.inputs[index];
-            if input.advertised.merge(&clock) {
-                input.advertised_changed = true;
-                self.stamp.join(&clock);
-            }
-        }
         let input = &mut self.inputs[index];
-        input.delivered = Some(record.offset);
-        self.stamp
-            .join_offset(input.channel, record.offset, &mut input.stamp_place);
-        input.head_met_offsets = 0;
+        self.stamp.delivered(input, &record);
+        input.head_met = Met::default();
         let has_head = !input.queue.is_empty();
         let evidence = !input.evidence.is_empty();
         self.drain.head_changed(index, has_head);

@@ -6,12 +6,13 @@ use bytes::Bytes;
 
 use crate::channel::{Channel, Offset, SenderId, TopicId};
 use crate::clock::{Claims, Clock, OffsetClaim, SequenceClaim};
-use crate::layout::{StateKey, number_to_bytes};
+use crate::input::Input;
+use crate::layout::{HeldRecord, StateKey, number_to_bytes};
 use crate::node::{Node, NodeError, Sink};
 use crate::record::Header;
 use crate::refusal::{Refusal, RefusalCode};
 use crate::store::StateStore;
-use crate::wire;
+use crate::wire::{self, ClockRef};
 
 /// The protocol's part of one send: its sequence number and its clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,49 +252,97 @@ pub(crate) struct KeptStamp {
     bytes: Vec<u8>,
     /// A copy of the bytes that sends share, once a second one carries the same.
     shared: Option<Bytes>,
-    /// The places of the offset claims raised since the bytes were made, no more than the stamp has claims.
+    /// The places of the offset claims raised since the bytes were made.
     raised: Vec<usize>,
+    /// Offset claims on channels that the terms have none on, to be joined in together.
+    added: Vec<OffsetClaim>,
     /// Whether the bytes are to be made anew.
     stale: bool,
     /// The stamp as a clock while its bytes are made. Kept for its memory.
     clock: Clock,
+    /// The places of what a delivery raises in the advertised term. Kept for its memory.
+    folded: Vec<usize>,
+}
+
+/// Where the stamp had the claims of an input the last time, to be looked at first.
+#[derive(Debug, Default)]
+pub(crate) struct StampPlaces {
+    delivered: u32,
+    /// In the order of the advertised term's offset claims.
+    advertised: Vec<u32>,
 }
 
 impl KeptStamp {
     /// Takes up other terms in the place of those so far.
     fn replace(&mut self, terms: Clock) {
         self.terms = terms;
+        self.added.clear();
         self.stale = true;
     }
 
-    /// Joins more claims into the terms.
-    pub fn join(&mut self, claims: &impl Claims) {
-        if !self.terms.merge_noting(claims, &mut self.raised) {
-            self.stale = true;
+    /// Takes up a delivery: its position is the input's delivered term now, and its clock is folded into the advertised one.
+    pub fn delivered(&mut self, input: &mut Input, record: &HeldRecord) {
+        if let Some(clock) = ClockRef::of_checked(&record.clock) {
+            let mut folded = std::mem::take(&mut self.folded);
+            let all_are_noted = input.advertised.merge_noting(&clock, &mut folded);
+            input.advertised_changed |= !all_are_noted || !folded.is_empty();
+            let (claims, places) = (input.advertised.offsets(), &mut input.places.advertised);
+            places.resize(claims.len(), 0);
+            // Beside terms that are not much wider, a walk takes less than a look at every claim, unless few were raised.
+            let walks =
+                self.terms.offsets().len() <= 4 * clock.width() && 2 * folded.len() > clock.width();
+            if all_are_noted && !walks {
+                for &at in &folded {
+                    self.join_offset(claims[at].channel, claims[at].offset, &mut places[at]);
+                }
+            } else {
+                self.join(&clock);
+            }
+            folded.clear();
+            self.folded = folded;
         }
-        self.bound_raised();
+        input.delivered = Some(record.offset);
+        self.join_offset(input.channel, record.offset, &mut input.places.delivered);
+    }
+
+    /// Joins more claims into the terms.
+    fn join(&mut self, claims: &impl Claims) {
+        self.stale |= !self.terms.merge_noting(claims, &mut self.raised);
+        self.bound();
     }
 
     /// Joins one offset claim into the terms. `place` is where it was found the last time, and is told where it is now.
-    pub fn join_offset(&mut self, channel: Channel, offset: Offset, place: &mut usize) {
-        match self.terms.place_of(channel, *place) {
+    fn join_offset(&mut self, channel: Channel, offset: Offset, place: &mut u32) {
+        match self.terms.place_of(channel, *place as usize) {
             Some(found) => {
-                *place = found;
+                *place = found as u32;
                 if self.terms.raise_at(found, offset) {
                     self.raised.push(found);
                 }
             }
-            None => self.stale |= self.terms.claim_offset(channel, offset),
+            None => {
+                self.added.push(OffsetClaim { channel, offset });
+                self.stale = true;
+            }
         }
-        self.bound_raised();
+        self.bound();
     }
 
-    /// Patches pay as long as they are fewer than claims.
-    fn bound_raised(&mut self) {
-        self.stale |= self.raised.len() > self.terms.offsets().len();
+    /// Sees to it that what waits for the next send takes no more memory than the terms.
+    fn bound(&mut self) {
+        let width = self.terms.offsets().len();
+        self.stale |= self.raised.len() > width;
         if self.stale {
             self.raised.clear();
         }
+        if self.added.len() > width {
+            self.join_added();
+        }
+    }
+
+    fn join_added(&mut self) {
+        let added = Clock::from_claims(self.added.drain(..), []);
+        self.terms.merge(&added);
     }
 
     /// Takes up what the own term says of these channels now.
@@ -329,6 +378,7 @@ impl KeptStamp {
     /// and returns whether it raised one of these.
     fn bytes(&mut self, normalise: impl FnOnce(&[SequenceClaim], &mut Clock) -> bool) -> Bytes {
         if self.stale {
+            self.join_added();
             self.clock.copy_offsets(&self.terms);
             // A raised one is no term's claim, and the places in these bytes are not those in the terms: they serve once. This takes a stored
             // delivered mark above the stored frontier, and no node writes that.

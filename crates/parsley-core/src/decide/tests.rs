@@ -412,12 +412,28 @@ fn a_decision_goes_on_from_where_an_earlier_one_stopped() {
         [sequence(0, 1, 0)],
     );
     let causes = Causes::of(&clock, channel(ELSEWHERE));
-    let from = |met| decide_from(causes, &received(&snapshot), &snapshot, met);
+    let from = |offsets| {
+        let met = Met {
+            offsets,
+            channel: 0,
+        };
+        decide_from(causes, &received(&snapshot), &snapshot, met)
+    };
     assert_eq!(from(0), blocked(Claim::Offset(offset(10, 9)), 1, 1));
     assert_eq!(from(1), blocked(Claim::Offset(offset(10, 9)), 1, 1));
     // What it is told is met, it does not look at again.
     assert_eq!(from(2), blocked(Claim::Offset(offset(20, 9)), 2, 2));
     assert_eq!(from(3), blocked(Claim::Sequence(sequence(0, 1, 0)), 0, 3));
+    // It begins with the channel that the last one stopped at.
+    let Verdict::Blocked(at) = from(0) else {
+        panic!("the second claim is not met");
+    };
+    let met = at.met();
+    assert_eq!((met.offsets, met.channel), (1, 1));
+    assert_eq!(
+        decide_from(causes, &received(&snapshot), &snapshot, met),
+        Verdict::Blocked(at)
+    );
 }
 
 #[test]
@@ -577,8 +593,12 @@ proptest! {
         prop_assert_eq!(decide(causes, &received, &snapshot), expected);
 
         let met = first.unwrap_or(claims.len()).min(clock.offsets().len());
-        for met in 0..=met {
+        for offsets in 0..=met {
+            let met = Met { offsets, channel: 0 };
             prop_assert_eq!(decide_from(causes, &received, &snapshot, met), expected);
+        }
+        if let Verdict::Blocked(blocked) = expected {
+            prop_assert_eq!(decide_from(causes, &received, &snapshot, blocked.met()), expected);
         }
 
         let unmet_claims: Vec<Claim> =

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::channel::{Channel, Id, ReceivedChannels, TopicId};
 use crate::clock::{Clock, OffsetClaim, SequenceClaim};
-use crate::decide::{Causes, SettledView, Verdict, decide, decide_from};
+use crate::decide::{Causes, Met, SettledView, Verdict, decide, decide_from};
 use crate::strategies::cases;
 
 fn channel(index: usize) -> Channel {
@@ -186,8 +186,8 @@ fn plain_scan(world: &mut World, most: usize) -> Delivered {
 struct Indexed {
     world: World,
     drain: Drain,
-    /// How many offset claims of each head are known to be met.
-    met_offsets: Vec<usize>,
+    /// What of each head is known to be met.
+    met: Vec<Met>,
     decisions: usize,
 }
 
@@ -195,7 +195,7 @@ impl Indexed {
     fn over(world: World) -> Self {
         Self {
             drain: Drain::new(world.0.len()),
-            met_offsets: vec![0; world.0.len()],
+            met: vec![Met::default(); world.0.len()],
             decisions: 0,
             world,
         }
@@ -206,7 +206,7 @@ impl Indexed {
         self.drain.restart();
         match input {
             Input::Record(..) if self.world.0[on].queue.len() == 1 => {
-                self.met_offsets[on] = 0;
+                self.met[on] = Met::default();
                 self.drain.head_changed(on, true);
             }
             Input::Watermark(..) => self.drain.evidence_changed(on),
@@ -239,10 +239,10 @@ impl Indexed {
             let causes = Causes::of(&head.clock, channel(on));
             self.decisions += 1;
             assert!(self.decisions < 100_000, "the drain does not end");
-            match decide_from(causes, &received, &view, self.met_offsets[on]) {
+            match decide_from(causes, &received, &view, self.met[on]) {
                 Verdict::Blocked(blocked) => {
                     self.drain.blocked(on, &blocked);
-                    self.met_offsets[on] = blocked.met_offsets;
+                    self.met[on] = blocked.met();
                 }
                 Verdict::Deliverable => {
                     if delivered.len() == most {
@@ -250,7 +250,7 @@ impl Indexed {
                     }
                     let record = self.world.deliver(on);
                     delivered.push((on, record.offset));
-                    self.met_offsets[on] = 0;
+                    self.met[on] = Met::default();
                     self.drain
                         .head_changed(on, !self.world.0[on].queue.is_empty());
                     if let Some((sender, sequence)) = record.sender {
@@ -613,21 +613,31 @@ fn candidates(drain: &Drain) -> Vec<usize> {
 
 #[test]
 fn the_set_of_candidates_finds_the_next_member_across_words() {
-    for members in [
-        vec![],
-        vec![0],
-        vec![63],
-        vec![64],
-        vec![0, 1, 63, 64, 65, 127, 128, 199],
-        vec![130],
-        (0..200).collect(),
+    let last = 64 * 64 * 64;
+    for (bound, members) in [
+        (0, vec![]),
+        (1, vec![0]),
+        (64, vec![0, 63]),
+        (65, vec![64]),
+        (200, vec![]),
+        (200, vec![63]),
+        (200, vec![64]),
+        (200, vec![0, 1, 63, 64, 65, 127, 128, 199]),
+        (200, vec![130]),
+        (200, (0..200).collect()),
+        (4096, vec![0, 4095]),
+        (4097, vec![1, 63, 4032, 4096]),
+        (last, vec![5, 4095, 4096, 4097, 8192, last - 1]),
+        (last + 1, vec![last]),
     ] {
-        let mut set = IndexSet(vec![0; 200_usize.div_ceil(64)]);
+        let mut set = IndexSet::new(bound);
         for &member in &members {
             set.insert(member);
             set.insert(member);
         }
-        for from in 0..300 {
+        let near = members.iter().flat_map(|&member| member..member + 2);
+        let ends = [bound, bound + 1, 2 * bound + 64, usize::MAX];
+        for from in (0..300).chain(near).chain(ends) {
             let expected = members.iter().copied().find(|&member| member >= from);
             assert_eq!(set.next(from), expected, "{members:?} from {from}");
         }

@@ -86,7 +86,7 @@ fn b19_a_head_with_many_causes_is_looked_at_once_for_each_and_goes_on_where_it_s
         .expect("is accepted");
     assert_eq!(drain(&mut node, &store), 0);
     for (met, &(cause, _)) in causes.iter().enumerate() {
-        assert_eq!(node.inputs[0].head_met_offsets, met);
+        assert_eq!(node.inputs[0].head_met.offsets, met);
         node.receive(record(cause, 0, &[])).expect("is accepted");
         drain(&mut node, &store);
     }
