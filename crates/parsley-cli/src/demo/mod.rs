@@ -56,7 +56,7 @@ enum Seen {
     /// All is delivered.
     Idle,
     /// A task does not work as it should.
-    Broken,
+    Broken(Box<DemoError>),
     /// Nobody reads the output any more.
     Unread(io::Error),
 }

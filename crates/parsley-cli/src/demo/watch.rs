@@ -37,8 +37,16 @@ pub fn look_out_for_failures(
 ) -> Result<(), DemoError> {
     let (running, seen) = (Arc::clone(running), seen.clone());
     spawn("watch", move || {
-        if running.wait(|status| broken(status).is_some()) == Waited::Reached {
-            drop(seen.send(Seen::Broken));
+        let mut found = None;
+        // Kept as it was found: the task may be past it when it is told.
+        let waited = running.wait(|status| {
+            found = broken(status);
+            found.is_some()
+        });
+        if waited == Waited::Reached
+            && let Some(error) = found
+        {
+            drop(seen.send(Seen::Broken(Box::new(error))));
         }
     })
 }
@@ -131,11 +139,7 @@ impl Watch<'_> {
                     return Ok(fed.unwrap_or_default());
                 }
                 Seen::Unread(error) => return Err(Failure::Write(error)),
-                Seen::Broken => {
-                    return Err(broken(&self.running.status())
-                        .unwrap_or(DemoError::Silent)
-                        .into());
-                }
+                Seen::Broken(error) => return Err((*error).into()),
             }
         }
     }
@@ -146,7 +150,10 @@ impl Watch<'_> {
             // What rests has committed all that it did: the account has it.
             drop(seen.send(match running.wait_until_idle() {
                 Waited::Reached => Seen::Idle,
-                _ => Seen::Broken,
+                _ => {
+                    let error = broken(&running.status()).unwrap_or(DemoError::Silent);
+                    Seen::Broken(Box::new(error))
+                }
             }));
         })
     }
