@@ -196,6 +196,9 @@ impl Drain {
         claims: std::ops::RangeInclusive<(SenderId, i64, usize)>,
     ) {
         let waiting = &mut self.waiters[channel].sequences;
+        if waiting.is_empty() {
+            return;
+        }
         while let Some(&waiter) = waiting.range(claims.clone()).next() {
             waiting.remove(&waiter);
             self.candidates.insert(waiter.2);

@@ -94,6 +94,7 @@ impl Queue {
     }
 
     /// Removes the head; the next one is read from the store if it is there alone.
+    #[inline]
     pub fn pop(&mut self, store: &(impl StateStore + ?Sized)) -> Result<Option<Taken>, NodeError> {
         let Some(record) = self.front.pop_front() else {
             return Ok(None);

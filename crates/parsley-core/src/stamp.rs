@@ -1,6 +1,7 @@
 //! The stamp (`docs/protocol.md`, The stamp): what a send claims, and the node's own sends.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use bytes::Bytes;
 
@@ -61,9 +62,9 @@ pub(crate) struct OwnSends {
     /// The own term by sequence: the last acknowledged send where no offset covers it.
     claimed: BTreeMap<Channel, i64>,
     /// Channels with sends since the last fence.
-    unacknowledged: BTreeSet<Channel>,
+    unacknowledged: Vec<Channel>,
     /// Channels whose sequence number is not written yet.
-    unwritten: BTreeSet<Channel>,
+    unwritten: Vec<Channel>,
 }
 
 impl OwnSends {
@@ -83,8 +84,8 @@ impl OwnSends {
                 .collect(),
             channels: BTreeMap::new(),
             claimed: BTreeMap::new(),
-            unacknowledged: BTreeSet::new(),
-            unwritten: BTreeSet::new(),
+            unacknowledged: Vec::new(),
+            unwritten: Vec::new(),
         };
         for (&channel, &sequence) in stored {
             if own.has_channel(channel) {
@@ -135,20 +136,26 @@ impl OwnSends {
     }
 
     fn has_channel(&self, channel: Channel) -> bool {
-        let partitions = self.sinks.get(&channel.topic);
-        partitions.is_some_and(|&partitions| (0..partitions).contains(&channel.partition))
+        has_channel(&self.sinks, channel)
     }
 
     /// Issues the next sequence on a channel; `None` when the channel does not exist.
     pub fn issue(&mut self, channel: Channel) -> Option<i64> {
-        if !self.has_channel(channel) {
-            return None;
+        let sent = match self.channels.entry(channel) {
+            Entry::Occupied(sent) => sent.into_mut(),
+            Entry::Vacant(unsent) if has_channel(&self.sinks, channel) => {
+                unsent.insert(SinkChannel::default())
+            }
+            Entry::Vacant(_) => return None,
+        };
+        if sent.issued == sent.acknowledged {
+            self.unacknowledged.push(channel);
         }
-        let own = self.channels.entry(channel).or_default();
-        let sequence = own.issued.map_or(0, |last| last.saturating_add(1));
-        own.issued = Some(sequence);
-        self.unacknowledged.insert(channel);
-        self.unwritten.insert(channel);
+        if sent.issued == sent.stored {
+            self.unwritten.push(channel);
+        }
+        let sequence = sent.issued.map_or(0, |last| last.saturating_add(1));
+        sent.issued = Some(sequence);
         Some(sequence)
     }
 
@@ -166,7 +173,7 @@ impl OwnSends {
                 return Err(NodeError::NotASinkChannel { channel });
             }
         }
-        for channel in std::mem::take(&mut self.unacknowledged) {
+        for channel in self.unacknowledged.drain(..) {
             if let Some(sent) = self.channels.get_mut(&channel) {
                 sent.acknowledged = sent.issued;
                 self.claimed.extend(sent.issued.map(|last| (channel, last)));
@@ -220,7 +227,8 @@ impl OwnSends {
     }
 
     pub fn write(&mut self, store: &mut (impl StateStore + ?Sized)) -> Result<(), NodeError> {
-        for channel in std::mem::take(&mut self.unwritten) {
+        self.unwritten.sort_unstable();
+        for channel in self.unwritten.drain(..) {
             let Some(own) = self.channels.get_mut(&channel) else {
                 continue;
             };
@@ -236,6 +244,11 @@ impl OwnSends {
         }
         Ok(())
     }
+}
+
+fn has_channel(sinks: &BTreeMap<TopicId, i32>, channel: Channel) -> bool {
+    let partitions = sinks.get(&channel.topic);
+    partitions.is_some_and(|&partitions| (0..partitions).contains(&channel.partition))
 }
 
 /// The stamp between sends: the four terms joined, and the bytes that the last send carried.
@@ -303,12 +316,12 @@ impl KeptStamp {
         }
         input.delivered = Some(record.offset);
         self.join_offset(input.channel, record.offset, &mut input.places.delivered);
+        self.bound();
     }
 
     /// Joins more claims into the terms.
     fn join(&mut self, claims: &impl Claims) {
         self.stale |= !self.terms.merge_noting(claims, &mut self.raised);
-        self.bound();
     }
 
     /// Joins one offset claim into the terms. `place` is where it was found the last time, and is told where it is now.
@@ -325,10 +338,9 @@ impl KeptStamp {
                 self.stale = true;
             }
         }
-        self.bound();
     }
 
-    /// Sees to it that what waits for the next send takes no more memory than the terms.
+    /// Sees to it that what waits for the next send takes no more memory than the terms, or than one delivery raises.
     fn bound(&mut self) {
         let width = self.terms.offsets().len();
         self.stale |= self.raised.len() > width;
@@ -352,6 +364,7 @@ impl KeptStamp {
                 self.join_offset(channel, offset, &mut 0);
             }
         }
+        self.bound();
         // It takes no sequence claim out that is not there, and an echo that has fallen away does not come back.
         self.stale |= !own.claimed.is_empty() || !self.clock.sequences().is_empty();
     }
@@ -439,15 +452,15 @@ impl Node {
     /// Refuses with G5, or with G13 when the clock exceeds the budget.
     pub fn prepare_send(&mut self, channel: Channel) -> Result<Stamp, NodeError> {
         self.running()?;
-        if !self.own.declares(channel.topic) {
+        let Some(sequence) = self.own.issue(channel) else {
+            if self.own.declares(channel.topic) {
+                return Err(NodeError::UnknownPartition { channel });
+            }
             return self.refuse(Refusal::on(
                 RefusalCode::UndeclaredSink,
                 channel,
                 "a send to a topic that is not declared as a sink",
             ));
-        }
-        let Some(sequence) = self.own.issue(channel) else {
-            return Err(NodeError::UnknownPartition { channel });
         };
         let clock = self.stamped();
         if clock.len() > self.limits.clock_budget_bytes {

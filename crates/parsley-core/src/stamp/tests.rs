@@ -3,6 +3,8 @@
 mod kept;
 mod reference;
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::channel::Id;
 use crate::store::{MemoryStore, Staged};
