@@ -52,6 +52,7 @@ pub mod codec;
 mod failure;
 pub mod fold;
 mod message;
+pub mod opening;
 mod outbox;
 pub mod partition;
 mod rounds;

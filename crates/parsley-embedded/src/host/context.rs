@@ -59,18 +59,4 @@ impl Context {
         let known = self.topics.iter().find(|(_, info)| info.id == id);
         known.map_or_else(|| id.to_string().into(), |(name, _)| Arc::clone(name))
     }
-
-    pub(crate) fn input_names(&self) -> impl Iterator<Item = (&Arc<str>, TopicInfo)> {
-        self.stage
-            .inputs()
-            .filter_map(|name| self.topics.get_key_value(name))
-            .map(|(name, info)| (name, *info))
-    }
-
-    pub(crate) fn sink_ids(&self) -> impl Iterator<Item = TopicInfo> {
-        self.stage
-            .sinks()
-            .filter_map(|name| self.topics.get(name))
-            .copied()
-    }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
+use parsley_stage::opening::read_from;
 use parsley_stage::{Processed, RawSend, StepCommit, Task};
 
 use super::audit::Audit;
@@ -12,7 +13,7 @@ use super::delay::DelayLine;
 use super::end::TaskEnd;
 use super::events::NamedHold;
 use super::evidence::WatermarkAnswer;
-use super::facts::{open_facts, read_from};
+use super::facts::open_facts;
 use super::journal::Journal;
 use super::observed::Observed;
 use super::reads::Reads;
