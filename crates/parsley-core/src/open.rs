@@ -128,10 +128,11 @@ impl Restored {
     }
 
     fn take_up(&mut self, key: &[u8], value: &Bytes) -> Result<(), String> {
-        if let Some((channel, keys)) = &self.entries
-            && let Some(index) = keys.index_in(key)
+        if let Some((channel, keys)) = &mut self.entries
+            && let Some(index) = keys.take(key)
         {
-            return self.take_up_entry(*channel, index, value);
+            let channel = *channel;
+            return self.take_up_entry(channel, index, value);
         }
         let parsed = StateKey::parse(key).ok_or("not a key of the ordering state")?;
         if self.scope.is_none() {
@@ -154,7 +155,8 @@ impl Restored {
             }
             StateKey::QueueEntry(channel, index) => {
                 self.take_up_entry(channel, index, value)?;
-                self.entries = Some((channel, EntryKeys::of(channel)));
+                let next = EntryKeys::from(channel, index.wrapping_add(1));
+                self.entries = Some((channel, next));
             }
             StateKey::QueueMeta(channel) => {
                 let (head, tail) = layout::pair_from_bytes(value).map_err(text)?;

@@ -121,11 +121,12 @@ impl Queue {
         let wanted = (self.window as u64).min(self.spilled);
         let mut next = self.head;
         let mut corrupt = None;
-        let keys = EntryKeys::of(self.channel);
+        let from = EntryKeys::from(self.channel, next);
+        let mut keys = from.clone();
         let front = &mut self.front;
-        store.scan(keys.prefix(), keys.clone().at(next), &mut |key, value| {
+        store.scan(from.prefix(), from.key(), &mut |key, value| {
             match HeldRecord::from_bytes(value) {
-                Ok(record) if keys.index_in(key) == Some(next) => front.push_back(record),
+                Ok(record) if keys.take(key) == Some(next) => front.push_back(record),
                 Ok(_) => return Visit::Break(()),
                 Err(why) => {
                     corrupt = Some(corrupt_key(key, why));
@@ -228,13 +229,17 @@ impl Queue {
     }
 
     fn write_entries(&mut self, store: &mut (impl StateStore + ?Sized)) -> Result<(), NodeError> {
-        let mut keys = EntryKeys::of(self.channel);
-        for index in self.stored_head..self.head.min(self.stored) {
-            store.delete(keys.at(index))?;
+        let mut keys = EntryKeys::from(self.channel, self.stored_head);
+        for _ in self.stored_head..self.head.min(self.stored) {
+            store.delete(keys.key())?;
+            keys.advance();
         }
         self.stored_head = self.head;
-        for index in self.stored.max(self.head)..self.tail {
-            store.put(keys.at(index), self.in_memory(index).to_bytes())?;
+        let unstored = self.stored.max(self.head);
+        keys.go_to(unstored);
+        for index in unstored..self.tail {
+            store.put(keys.key(), self.in_memory(index).to_bytes())?;
+            keys.advance();
         }
         self.stored = self.tail;
         let meta = pair_to_bytes(self.head as i64, self.tail as i64);

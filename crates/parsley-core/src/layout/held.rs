@@ -90,6 +90,7 @@ pub(crate) struct HeldRef<'a> {
 
 impl<'a> HeldRef<'a> {
     /// Reads the stored value; see [`HeldRecord::from_bytes`].
+    #[inline]
     pub fn read(value: &'a [u8]) -> Result<Self, CorruptValue> {
         let mut fields = Fields::of(value);
         let offset = fields.natural("offset")?;

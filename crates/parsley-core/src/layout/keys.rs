@@ -38,7 +38,7 @@ impl StateKey {
 
     /// The prefix of a channel's queue entries.
     pub fn queue_entries(channel: Channel) -> Vec<u8> {
-        EntryKeys::of(channel).prefix().to_vec()
+        EntryKeys::from(channel, 0).prefix().to_vec()
     }
 
     /// The key as it stands in the store.
@@ -53,11 +53,7 @@ impl StateKey {
                 key.push_channel(b"q/", channel);
                 key.push(b"/m");
             }
-            Self::QueueEntry(channel, index) => {
-                let mut entries = EntryKeys::of(channel);
-                entries.at(index);
-                key = entries.key;
-            }
+            Self::QueueEntry(channel, index) => key = EntryKeys::from(channel, index).key,
             Self::SendSequence(channel) => key.push_channel(b"sq/", channel),
             Self::DeliveredSequence(channel, sender) => {
                 key.push_channel(b"ds/", channel);
@@ -180,44 +176,78 @@ impl KeyText {
     }
 }
 
-/// The keys of one channel's queue entries. They differ in the index alone, so the rest is written, and compared, once.
+/// The keys of one channel's queue entries. They differ in the index alone, so the rest is written once; and they come one after another,
+/// so each is made of the one before it.
 #[derive(Clone, Debug)]
 pub(crate) struct EntryKeys {
+    /// The key of the entry at `index`.
     key: KeyText,
-    prefix: usize,
+    index: u64,
 }
 
 impl EntryKeys {
-    pub fn of(channel: Channel) -> Self {
+    /// The key of the entry at this index comes first.
+    pub fn from(channel: Channel, index: u64) -> Self {
         let mut key = KeyText::empty();
         key.push_channel(b"q/", channel);
         key.push(b"/e/");
-        Self {
-            prefix: key.length,
-            key,
-        }
+        key.push(&[0; INDEX_DIGITS]);
+        let mut keys = Self { key, index };
+        keys.go_to(index);
+        keys
     }
 
+    /// What they have in common.
     pub fn prefix(&self) -> &[u8] {
-        &self.key[..self.prefix]
+        &self.key[..self.key.length - INDEX_DIGITS]
     }
 
-    /// The key of the entry at this index.
-    pub fn at(&mut self, index: u64) -> &[u8] {
-        self.key.length = self.prefix;
-        let mut digits = [0; INDEX_DIGITS];
-        for (place, digit) in digits.iter_mut().rev().enumerate() {
-            *digit = DIGITS[(index >> (4 * place) & 0xf) as usize];
-        }
-        self.key.push(&digits);
+    /// The next key. It is the one whose turn it is until [`EntryKeys::advance`].
+    pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// The index of an entry of this channel; `None` for every other key.
-    pub fn index_in(&self, key: &[u8]) -> Option<u64> {
-        let mut rest = Rest(key.strip_prefix(self.prefix())?);
-        let index = rest.number::<INDEX_DIGITS>()?;
-        rest.0.is_empty().then_some(index)
+    fn digits(&mut self) -> &mut [u8] {
+        let length = self.key.length;
+        &mut self.key.bytes[length - INDEX_DIGITS..length]
+    }
+
+    /// The key of the entry at this index comes next.
+    pub fn go_to(&mut self, index: u64) {
+        self.index = index;
+        for (place, digit) in self.digits().iter_mut().rev().enumerate() {
+            *digit = DIGITS[(index >> (4 * place) & 0xf) as usize];
+        }
+    }
+
+    /// Goes on to the key that follows.
+    pub fn advance(&mut self) {
+        self.index = self.index.wrapping_add(1);
+        for digit in self.digits().iter_mut().rev() {
+            *digit = match *digit {
+                b'9' => b'a',
+                b'f' => b'0',
+                other => other + 1,
+            };
+            if *digit != b'0' {
+                break;
+            }
+        }
+    }
+
+    /// The index of an entry of this channel, `None` for every other key; the next key is then the one that follows it.
+    pub fn take(&mut self, key: &[u8]) -> Option<u64> {
+        if *key != *self.key {
+            let mut rest = Rest(key.strip_prefix(self.prefix())?);
+            let index = rest.number::<INDEX_DIGITS>()?;
+            if !rest.0.is_empty() {
+                return None;
+            }
+            self.go_to(index);
+        }
+        let index = self.index;
+        self.advance();
+        Some(index)
     }
 }
 

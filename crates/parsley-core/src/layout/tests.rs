@@ -599,22 +599,27 @@ proptest! {
                 Some(StateKey::QueueEntry(on, index)) if on == channel => Some(index),
                 _ => None,
             };
-            prop_assert_eq!(EntryKeys::of(channel).index_in(&bytes), index);
+            for next in [0, 7, index.unwrap_or(u64::MAX)] {
+                prop_assert_eq!(EntryKeys::from(channel, next).take(&bytes), index);
+            }
         }
     }
 
     #[test]
     fn keys_of_entries_are_those_of_their_indices(
         channel in any::channel(),
-        indices in prop::collection::vec(any::<u64>(), 1..4),
+        from in prop_oneof![0..300_u64, any::<u64>(), Just(u64::MAX - 2), Just(0xffff_fff0)],
+        jump in prop::option::of(any::<u64>()),
     ) {
-        let mut keys = EntryKeys::of(channel);
-        for index in indices {
-            let expected = StateKey::QueueEntry(channel, index).to_bytes();
-            prop_assert_eq!(keys.at(index), &expected[..]);
-            prop_assert_eq!(keys.index_in(&expected), Some(index));
-        }
+        let mut keys = EntryKeys::from(channel, from);
+        let mut taken = EntryKeys::from(channel, jump.unwrap_or(from));
         prop_assert_eq!(keys.prefix(), StateKey::queue_entries(channel));
+        for index in (0..40).map(|ahead| from.wrapping_add(ahead)) {
+            let expected = StateKey::QueueEntry(channel, index).to_bytes();
+            prop_assert_eq!(keys.key(), &expected[..]);
+            prop_assert_eq!(taken.take(&expected), Some(index));
+            keys.advance();
+        }
     }
 
     #[test]

@@ -23,7 +23,12 @@ impl HeldIndex {
     /// Takes up the record that is last in the queue.
     pub fn push(&mut self, index: u64, sender: Option<(SenderId, i64)>, clock: &impl Claims) {
         if let Some((sender, sequence)) = sender {
-            self.senders.entry(sender).or_default().push(sequence);
+            match self.senders.get_mut(&sender) {
+                Some(runs) => runs.push(sequence),
+                None => {
+                    self.senders.entry(sender).or_default().push(sequence);
+                }
+            }
         }
         let section = clock.sequence_section();
         for claim in (0..section.len()).map(|at| section.get(at)) {
@@ -93,7 +98,10 @@ struct Runs {
 
 impl Runs {
     fn push(&mut self, sequence: i64) {
-        let last = self.later.back_mut().unwrap_or(&mut self.first);
+        let last = match self.later.back_mut() {
+            None => &mut self.first,
+            Some(last) => last,
+        };
         if last.count > 0 && last.first.checked_add_unsigned(last.count) == Some(sequence) {
             last.count += 1;
             return;

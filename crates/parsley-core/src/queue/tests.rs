@@ -468,6 +468,32 @@ fn a_senders_consecutive_records_take_one_entry_of_memory() {
     }
 }
 
+/// Held, committed step by step, and read again: in memory there is the window, and an entry for what each sender sends and claims.
+#[test]
+fn however_many_records_are_held_memory_keeps_the_window() {
+    let (window, step, held) = (256, 1000, 50_000);
+    let (mut queue, mut store) = (Queue::new(on(), window), MemoryStore::new());
+    for first in (0..held).step_by(step) {
+        for at in (first..).take(step) {
+            queue.push(HeldRecord {
+                sender: Some((sender(at % 3), at / 3)),
+                ..claiming(at, &[(2, at % 3, at)])
+            });
+        }
+        queue.settle_indices();
+        queue.write(&mut store).expect("memory");
+        assert!(queue.front.len() <= window && queue.front.capacity() <= 2 * window);
+        assert!(queue.back.is_empty() && queue.back.capacity() == 0);
+    }
+    let again = restored(&store, window).expect("it is sound");
+    for queue in [&queue, &again] {
+        assert_eq!(queue.len(), held as u64);
+        assert_eq!(queue.spilled, (held as usize - window) as u64);
+        assert_eq!(queue.held.sizes(), (3, 3));
+    }
+    assert!(again.front.capacity() <= 2 * window);
+}
+
 /// What a sender claims of another rises from record to record.
 #[test]
 fn claims_that_rise_take_one_entry_of_memory_for_each_sender_that_makes_them() {
