@@ -16,8 +16,9 @@ pub mod stamp;
 pub mod stream;
 mod world;
 
-/// How many records a step takes in where the work is a stream of them, unless the figure says otherwise.
-pub const STEP_RECORDS: usize = 100;
+/// How many records a step takes in where the work is a stream of them, unless the figure says otherwise: as many as the embedded host
+/// fetches from an input for a step, unless told otherwise.
+pub const STEP_RECORDS: usize = 500;
 
 /// The time that `units` would have taken, from rounds of `units_in_round` of which each tells its own time: what a benchmark returns whose
 /// smallest piece of work is more than its unit.

@@ -104,19 +104,18 @@ impl Stream {
     #[inline(never)]
     fn take(&mut self, records: Vec<Record>) -> usize {
         for record in records {
-            let receipt = self.node.receive(black_box(record));
+            let receipt = self.node.receive(record);
             assert_eq!(
                 receipt.expect("the records are in order"),
                 Receipt::Accepted
             );
         }
         let mut delivered = 0;
-        while let Some(delivery) = self
-            .node
-            .next_delivery(&self.store)
+        // The logic has the delivery while it sends. What else a host does with it is not measured, so it stays where it is handed out.
+        while let Some(_delivery) = black_box(&self.node.next_delivery(&self.store))
+            .as_ref()
             .expect("a store in memory does not fail")
         {
-            black_box(&delivery);
             delivered += 1;
             if self.stamps {
                 let stamp = self.node.prepare_send(world::sink());
