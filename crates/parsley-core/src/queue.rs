@@ -220,10 +220,12 @@ impl Queue {
         let beyond = self.front.len().saturating_sub(self.window);
         self.front.truncate(self.window);
         self.spilled += (beyond + self.back.len()) as u64;
-        self.back = VecDeque::new();
-        // A step that took more than usual leaves no memory behind.
-        if self.front.capacity() > 2 * self.window {
-            self.front.shrink_to(self.window);
+        self.back.clear();
+        // Memory is kept from step to step, but for that of a step which took more than usual.
+        for buffer in [&mut self.front, &mut self.back] {
+            if buffer.capacity() > 2 * self.window {
+                buffer.shrink_to(self.window);
+            }
         }
         Ok(())
     }

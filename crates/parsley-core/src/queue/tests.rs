@@ -483,7 +483,7 @@ fn however_many_records_are_held_memory_keeps_the_window() {
         queue.settle_indices();
         queue.write(&mut store).expect("memory");
         assert!(queue.front.len() <= window && queue.front.capacity() <= 2 * window);
-        assert!(queue.back.is_empty() && queue.back.capacity() == 0);
+        assert!(queue.back.is_empty() && queue.back.capacity() <= 2 * window);
     }
     let again = restored(&store, window).expect("it is sound");
     for queue in [&queue, &again] {
