@@ -217,13 +217,14 @@ impl<S> Walk<S> {
     where
         S: Section<E>,
     {
-        loop {
+        while self.next < self.section.len() {
             self.pass_met(received, &is_met);
             let (claim, channel) = self.next_received(received)?;
             if claim.channel() != own_channel && !is_met(&claim, channel) {
                 return Some((claim, channel));
             }
         }
+        None
     }
 
     /// Passes over claims that are met, for as long as they stand on one received channel after the other. Mostly that is all of them, so
