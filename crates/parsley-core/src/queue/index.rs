@@ -1,10 +1,14 @@
 //! What a queue can say of its held records without having them in memory.
 //!
-//! Neither part grows with the number of held records as nodes send them. The sequences of a sender on a channel follow one another, so they
-//! are one run, however many are held: one entry for each sender. What a sender claims by sequence only rises, so of its claims under one
-//! key the last one stands alone: for each key, as many entries as senders, at most, whose records lie mixed on the channel. What nodes
-//! never send is bounded by what it is: a run takes 16 bytes for a sequence out of order, and a maximum 16 bytes for a claim lower than one
-//! before it under the same key, where the record itself takes 44 bytes for that claim in the store.
+//! As nodes send, none of it grows with the number of held records:
+//!
+//! - The sequences of a sender on a channel follow one another, so however many are held, they are one run: an entry for each sender.
+//! - What a sender claims by sequence under one key, a channel and the sender of what it names, only rises, so of its claims the last one
+//!   stands alone: under each key at most an entry for each sender whose records lie mixed on the channel.
+//!
+//! The worst that records can do which no node has sent: 16 bytes for each whose sequence does not follow the one before it, 16 bytes for each
+//! claim that is lower than one before it under its key, and some 100 bytes for each claim under a key of its own, which takes 44 bytes in
+//! the record.
 
 use std::collections::{BTreeMap, VecDeque};
 
