@@ -3,10 +3,12 @@
 mod kept;
 mod reference;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::channel::Id;
+use crate::layout::{StateKey, number_to_bytes};
+use crate::node::Sink;
 use crate::store::{MemoryStore, Staged};
 
 fn topic(number: i64) -> TopicId {

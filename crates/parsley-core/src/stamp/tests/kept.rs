@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::layout::pair_to_bytes;
 use crate::record::Record;
+use crate::store::StateStore;
 use crate::strategies::{cases, natural};
 use crate::watermark::Mark;
 use crate::{NodeConfig, NodeLimits, OpenFacts};
