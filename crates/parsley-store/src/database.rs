@@ -4,10 +4,10 @@
 //! the batch: a failed sync may leave it in place, and then it stands.
 
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 use bytes::Bytes;
 use redb::{Durability, ReadableDatabase, TableDefinition};
@@ -15,14 +15,16 @@ use redb::{Durability, ReadableDatabase, TableDefinition};
 use crate::{Batch, DatabaseError};
 
 const ENTRIES: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("log");
-/// One row: the number of the last batch.
-const BATCHES: TableDefinition<'_, (), u64> = TableDefinition::new("batches");
+/// One row: the number of the last batch, and how many bytes the keys and values have that are there since.
+const BATCHES: TableDefinition<'_, (), (u64, u64)> = TableDefinition::new("batches");
 
 type Entries = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
 /// Takes the entries of a scan, key and value, until it breaks.
 pub type Visitor<'a> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'a;
 type Opener = fn(&Path, usize) -> Result<redb::Database, redb::DatabaseError>;
 
+/// How often a read is begun anew because what others did failed under it.
+const ATTEMPTS: usize = 8;
 /// A file that is smaller is left as it is.
 const COMPACT_FROM_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
@@ -34,9 +36,15 @@ pub struct Database {
     path: PathBuf,
     cache_bytes: usize,
     opener: Opener,
-    /// `None` after a failure, until it has been opened anew.
-    open: RwLock<Option<redb::Database>>,
+    handle: RwLock<Handle>,
     writes: Mutex<Writes>,
+}
+
+struct Handle {
+    /// `None` after a failure, until it has been opened anew.
+    open: Option<redb::Database>,
+    /// How often it has been opened.
+    openings: u64,
 }
 
 struct Writes {
@@ -81,7 +89,7 @@ impl Database {
             let database = opener(path, cache_bytes)?;
             let transaction = begin_write(&database)?;
             transaction.open_table(ENTRIES)?;
-            transaction.open_table(BATCHES)?.insert((), 0)?;
+            transaction.open_table(BATCHES)?.insert((), (0, 0))?;
             transaction.commit()?;
             Ok(database)
         })?;
@@ -91,12 +99,12 @@ impl Database {
     fn open_with(path: &Path, cache_bytes: usize, opener: Opener) -> Result<Self, DatabaseError> {
         let (database, last) = guarded(|| {
             let mut database = opener(path, cache_bytes)?;
-            if is_mostly_free(path, &database)? && database.compact().is_err() {
+            let (last, used_bytes) = last_batch(&database)?;
+            if is_mostly_free(path, used_bytes)? && database.compact().is_err() {
                 // Whatever kept it from that need not keep it from working.
                 drop(database);
                 database = opener(path, cache_bytes)?;
             }
-            let last = last_batch(&database)?;
             Ok((database, last))
         })?;
         Ok(Self::of(path, cache_bytes, opener, database, last))
@@ -113,7 +121,10 @@ impl Database {
             path: path.to_owned(),
             cache_bytes,
             opener,
-            open: RwLock::new(Some(database)),
+            handle: RwLock::new(Handle {
+                open: Some(database),
+                openings: 1,
+            }),
             writes: Mutex::new(Writes {
                 last,
                 in_doubt: false,
@@ -145,8 +156,14 @@ impl Database {
     ) -> Result<(), DatabaseError> {
         // What the visitor panics with is not the library's.
         let mut panicked = None;
+        let mut visited: Option<Vec<u8>> = None;
         let scanned = self.read(|entries| {
-            for entry in entries.range(prefix.max(from)..)? {
+            // Begun anew it goes on behind what has been visited.
+            let start = match &visited {
+                None => Bound::Included(prefix.max(from)),
+                Some(last) => Bound::Excluded(&last[..]),
+            };
+            for entry in entries.range::<&[u8]>((start, Bound::Unbounded))? {
                 let (key, value) = entry?;
                 let (key, value) = (key.value(), value.value());
                 if !key.starts_with(prefix) {
@@ -160,6 +177,9 @@ impl Database {
                         break;
                     }
                 }
+                let last = visited.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
             }
             Ok(())
         });
@@ -207,20 +227,27 @@ impl Database {
             return Err(DatabaseError::InDoubt(Box::new(error.into())));
         }
         // A database that cannot be opened takes nothing, so there is no doubt about that.
-        drop(self.opened()?);
+        self.with(|_| Ok(()))?;
         let number = writes.last + 1;
         let written = self.with(|database| {
+            let (_, mut used_bytes) = last_batch(database)?;
             let transaction = begin_write(database)?;
             {
                 let mut entries = transaction.open_table(ENTRIES)?;
                 for (key, value) in batch.iter() {
-                    match value {
-                        Some(value) => drop(entries.insert(&key[..], &value[..])?),
-                        None => drop(entries.remove(&key[..])?),
-                    }
+                    let (before, after) = match value {
+                        Some(value) => {
+                            let before = entries.insert(&key[..], &value[..])?;
+                            (entry_bytes(key, before), key.len() + value.len())
+                        }
+                        None => (entry_bytes(key, entries.remove(&key[..])?), 0),
+                    };
+                    used_bytes = (used_bytes + after as u64).saturating_sub(before as u64);
                 }
             }
-            transaction.open_table(BATCHES)?.insert((), number)?;
+            transaction
+                .open_table(BATCHES)?
+                .insert((), (number, used_bytes))?;
             transaction.commit()?;
             Ok(())
         });
@@ -228,7 +255,7 @@ impl Database {
             writes.last = number;
             return Ok(());
         };
-        self.close();
+        self.close(|_| true);
         writes.in_doubt = true;
         match self.settle(&mut writes) {
             Ok(true) => Ok(()),
@@ -251,31 +278,17 @@ impl Database {
     }
 
     fn settle(&self, writes: &mut Writes) -> Result<bool, DatabaseError> {
-        let settled = self.with(|database| {
-            let found = last_batch(database)?;
-            if found != writes.last && found != writes.last + 1 {
-                return Err(DatabaseError::Corrupt(format!(
-                    "batch {found} is the last one, after batch {}",
-                    writes.last
-                )));
-            }
-            // What is read back may not have been synced.
-            let transaction = begin_write(database)?;
-            transaction.open_table(BATCHES)?.insert((), found)?;
-            transaction.commit()?;
-            Ok(found)
-        });
-        match settled {
-            Ok(found) => {
-                let is_there = found > writes.last;
-                (writes.last, writes.in_doubt) = (found, false);
-                Ok(is_there)
-            }
-            Err(error) => {
-                self.close();
-                Err(error)
-            }
+        // The file has been closed since. Opening it syncs it, so what is found in it now is durable, also where a sync failed before.
+        let (found, _) = self.with(last_batch)?;
+        if found != writes.last && found != writes.last + 1 {
+            return Err(DatabaseError::Corrupt(format!(
+                "batch {found} is the last one, after batch {}",
+                writes.last
+            )));
         }
+        let is_there = found > writes.last;
+        (writes.last, writes.in_doubt) = (found, false);
+        Ok(is_there)
     }
 
     fn writes(&self) -> MutexGuard<'_, Writes> {
@@ -283,6 +296,19 @@ impl Database {
     }
 
     fn read<T>(
+        &self,
+        mut read: impl FnMut(&Entries) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        for _ in 1..ATTEMPTS {
+            match self.read_once(&mut read) {
+                Err(DatabaseError::Interrupted) => {}
+                done => return done,
+            }
+        }
+        self.read_once(read)
+    }
+
+    fn read_once<T>(
         &self,
         read: impl FnOnce(&Entries) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
@@ -293,50 +319,53 @@ impl Database {
         &self,
         run: impl FnOnce(&redb::Database) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
-        let open = self.opened()?;
-        let Some(database) = &*open else {
-            return Err(io::Error::other("the database was closed by a failure").into());
+        let (done, openings) = loop {
+            let handle = self.handle.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(database) = &handle.open {
+                break (guarded(|| run(database)), handle.openings);
+            }
+            drop(handle);
+            // Others may fail before this one gets to it.
+            self.open_anew()?;
         };
-        let done = guarded(|| run(database));
         let is_lost = match &done {
             Ok(_) => false,
             // Once the system has failed, the library refuses everything until the file is opened anew.
-            Err(DatabaseError::Io(_) | DatabaseError::Panicked(_) | DatabaseError::Corrupt(_)) => {
-                true
-            }
+            Err(
+                DatabaseError::Io(_)
+                | DatabaseError::Interrupted
+                | DatabaseError::Panicked(_)
+                | DatabaseError::Corrupt(_),
+            ) => true,
             Err(DatabaseError::InDoubt(_) | DatabaseError::InUse | DatabaseError::Refused(_)) => {
                 false
             }
         };
-        drop(open);
         if is_lost {
-            self.close();
+            self.close(|handle| handle.openings == openings);
         }
         done
     }
 
-    fn opened(&self) -> Result<RwLockReadGuard<'_, Option<redb::Database>>, DatabaseError> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
-        if open.is_some() {
-            return Ok(open);
-        }
-        drop(open);
-        let mut closed = self.open.write().unwrap_or_else(PoisonError::into_inner);
-        if closed.is_none() {
-            *closed = Some(guarded(|| {
+    /// Opens the file if a failure has closed it.
+    fn open_anew(&self) -> Result<(), DatabaseError> {
+        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+        if handle.open.is_none() {
+            handle.open = Some(guarded(|| {
                 Ok((self.opener)(&self.path, self.cache_bytes)?)
             })?);
+            handle.openings += 1;
         }
-        drop(closed);
-        Ok(self.open.read().unwrap_or_else(PoisonError::into_inner))
+        Ok(())
     }
 
-    fn close(&self) {
-        let closed = self
-            .open
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+    /// Closes the file, if it is the one that failed.
+    fn close(&self, is_the_one: impl FnOnce(&Handle) -> bool) {
+        let mut handle = self.handle.write().unwrap_or_else(PoisonError::into_inner);
+        if !is_the_one(&handle) {
+            return;
+        }
+        let closed = handle.open.take();
         // Whatever closing it fails with, opening it anew finds.
         let _ = guarded(|| {
             drop(closed);
@@ -353,21 +382,22 @@ fn begin_write(database: &redb::Database) -> Result<redb::WriteTransaction, Data
     Ok(transaction)
 }
 
-fn last_batch(database: &redb::Database) -> Result<u64, DatabaseError> {
-    let number = database.begin_read()?.open_table(BATCHES)?.get(())?;
-    let number = number.map(|number| number.value());
-    number.ok_or_else(|| DatabaseError::Corrupt("the number of the last batch is missing".into()))
+/// The number of the last batch, and how many bytes are in use since.
+fn last_batch(database: &redb::Database) -> Result<(u64, u64), DatabaseError> {
+    let found = database.begin_read()?.open_table(BATCHES)?.get(())?;
+    let found = found.map(|found| found.value());
+    found.ok_or_else(|| DatabaseError::Corrupt("the number of the last batch is missing".into()))
+}
+
+/// What an entry takes that was there under a key.
+fn entry_bytes(key: &Bytes, value: Option<redb::AccessGuard<'_, &[u8]>>) -> usize {
+    value.map_or(0, |value| key.len() + value.value().len())
 }
 
 /// Whether a file is large, and less than a quarter of it is in use. What is free is used again, but never given back.
-fn is_mostly_free(path: &Path, database: &redb::Database) -> Result<bool, DatabaseError> {
+fn is_mostly_free(path: &Path, used_bytes: u64) -> Result<bool, DatabaseError> {
     let file_bytes = std::fs::metadata(path)?.len();
-    if file_bytes < COMPACT_FROM_BYTES {
-        return Ok(false);
-    }
-    let stats = database.begin_write()?.stats()?;
-    let used_bytes = stats.stored_bytes() + stats.metadata_bytes();
-    Ok(used_bytes < file_bytes / 4)
+    Ok(file_bytes >= COMPACT_FROM_BYTES && used_bytes < file_bytes / 4)
 }
 
 fn open_file(path: &Path, cache_bytes: usize) -> Result<redb::Database, redb::DatabaseError> {

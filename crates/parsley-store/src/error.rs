@@ -19,6 +19,9 @@ pub enum DatabaseError {
     /// Another process, or another part of this one, has the file open.
     #[error("the file is open already")]
     InUse,
+    /// What somebody else did at the same time failed, and took this with it.
+    #[error("reading or writing it failed for others at the same time")]
+    Interrupted,
     /// The library did not survive what it found in the file.
     #[error("the database gave up: {0}")]
     Panicked(String),
@@ -30,15 +33,25 @@ pub enum DatabaseError {
 impl DatabaseError {
     pub(crate) fn of(error: redb::Error) -> Self {
         match error {
+            // So it ends when the file is none of the library's, or too short for one. It was one once.
+            redb::Error::Io(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof
+                ) =>
+            {
+                Self::Corrupt(error.to_string())
+            }
             redb::Error::Io(error) => Self::Io(error),
             redb::Error::Corrupted(found) => Self::Corrupt(found),
+            redb::Error::UpgradeRequired(version) => Self::Corrupt(format!(
+                "it is of version {version}, which was never written"
+            )),
             redb::Error::DatabaseAlreadyOpen => Self::InUse,
             redb::Error::TableDoesNotExist(name) => {
                 Self::Corrupt(format!("table {name} is missing"))
             }
-            redb::Error::PreviousIo => {
-                Self::Io(io::Error::other("reading or writing it had failed before"))
-            }
+            redb::Error::PreviousIo | redb::Error::DatabaseClosed => Self::Interrupted,
             other => Self::Refused(other.to_string()),
         }
     }

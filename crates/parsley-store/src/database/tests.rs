@@ -215,3 +215,94 @@ fn a_file_that_is_mostly_free_is_made_smaller() {
     assert!(bytes() < before / 4, "{} of {before}", bytes());
     assert_eq!(all(&database), [("49".to_owned(), large)]);
 }
+
+/// Such a read once failed with the write, although nothing was wrong with what it reads.
+#[test]
+fn a_read_under_which_a_write_fails_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    // Without a cache everything is read from the file.
+    let database = Database::create_with(&path, 0, faulty).unwrap();
+    let large = "x".repeat(1000);
+    let names: Vec<String> = (0..100).map(|number| format!("{number:02}")).collect();
+    let entries: Vec<_> = names.iter().map(|name| (&**name, Some(&*large))).collect();
+    database.write(&batch(&entries)).unwrap();
+    let before = all(&database);
+    let mut visited = Vec::new();
+    std::thread::scope(|scope| {
+        let visit = &mut |key: &[u8], _: &[u8]| {
+            if visited.len() == 5 {
+                {
+                    let fault = fault(&path);
+                    let mut fault = fault.lock().unwrap();
+                    fault.sync_fails_at = fault.syncs + 1;
+                }
+                // It ends when this has: the file is not closed while it is read.
+                scope.spawn(|| {
+                    let error = database.write(&batch(&[("never", Some("1"))])).unwrap_err();
+                    assert!(matches!(error, DatabaseError::Io(_)), "{error}");
+                });
+                // Once it waits for this to end, the library has given up.
+                while database.handle.try_read().is_ok() {
+                    std::thread::yield_now();
+                }
+            }
+            visited.push(String::from_utf8(key.to_vec()).unwrap());
+            ControlFlow::Continue(())
+        };
+        database.scan(b"", b"", visit).unwrap();
+    });
+    assert_eq!(visited, names);
+    assert_eq!(all(&database), before);
+}
+
+#[test]
+fn a_file_that_is_no_longer_a_database_is_corrupt() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    drop(Database::create(&path, 1 << 20).unwrap());
+    let whole = std::fs::read(&path).unwrap();
+    // The magic number, and the format of the library's that a commit is in.
+    for at in [0, 8, 64, 192] {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let opened = Database::open(&path, 1 << 20);
+        assert!(
+            matches!(opened, Err(DatabaseError::Corrupt(_))),
+            "{opened:?}"
+        );
+    }
+    std::fs::write(&path, "").unwrap();
+    let opened = Database::open(&path, 1 << 20);
+    assert!(
+        matches!(opened, Err(DatabaseError::Corrupt(_))),
+        "{opened:?}"
+    );
+}
+
+#[test]
+fn how_much_is_in_use_is_known_without_looking() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let database = Database::create(&path, 1 << 20).unwrap();
+    let used = |database: &Database| {
+        let (last, used_bytes) = database.with(last_batch).unwrap();
+        assert_eq!(last, database.writes().last);
+        used_bytes
+    };
+    assert_eq!(used(&database), 0);
+    let changes = [
+        vec![("a", Some("12")), ("bc", Some("")), ("d", None)],
+        vec![("a", Some("1234")), ("bc", None)],
+        vec![("a", Some("1")), ("bc", Some("5"))],
+    ];
+    for changes in changes {
+        database.write(&batch(&changes)).unwrap();
+        let entries = all(&database).into_iter();
+        let bytes: usize = entries.map(|(key, value)| key.len() + value.len()).sum();
+        assert_eq!(used(&database), bytes as u64);
+    }
+    drop(database);
+    assert_eq!(used(&Database::open(&path, 1 << 20).unwrap()), 5);
+}

@@ -111,7 +111,8 @@ impl StorageError {
                 dir: dir.to_owned(),
                 reason: error.to_string(),
             },
-            // The library takes what it is given here, unless the file has what it never wrote, or somebody else has it open.
+            DatabaseError::Panicked(found) => Self::corrupt(dir, found),
+            // The library takes what it is given here, unless somebody else has the file open.
             other => Self::Io {
                 dir: dir.to_owned(),
                 reason: other.to_string(),
@@ -145,9 +146,9 @@ impl WriteError {
 
 impl OpenError {
     pub(crate) fn io(path: &Path, error: &io::Error) -> Self {
-        Self::Io {
-            path: path.to_owned(),
-            reason: error.to_string(),
+        match StorageError::io(path, error) {
+            StorageError::Io { dir, reason } => Self::Io { path: dir, reason },
+            full => Self::Storage(full),
         }
     }
 }
