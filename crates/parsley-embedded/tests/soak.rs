@@ -9,19 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parsley_embedded::{Host, NewRecord, Waited};
 use parsley_stage::{App, Stage};
+use support::numbers::Numbers;
 use support::*;
-
-/// Numbers that repeat for a seed.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % bound
-    }
-}
 
 /// `start → {left, right} → join`, `join` also sees `start`. One call in so many fails, more than a step has.
 fn diamond(fail_every: u64) -> App {
@@ -62,7 +51,7 @@ fn host_of(numbers: &mut Numbers, trace: &Trace, former: Option<&Host>) -> Host 
 }
 
 fn run(seed: u64) {
-    let mut numbers = Numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut numbers = Numbers::of_seed(seed);
     let trace = Trace::default();
     let mut host = host_of(&mut numbers, &trace, None);
     create(&host, 2, &["start", "left", "right", "end"]);

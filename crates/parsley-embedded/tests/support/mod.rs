@@ -2,6 +2,9 @@
 #![allow(dead_code)]
 
 pub mod dir;
+pub mod numbers;
+pub mod process;
+pub mod shop;
 pub mod stepping;
 
 use std::sync::{Arc, Mutex};
