@@ -75,6 +75,12 @@ pub const STAGES: &[Stage] = &[
         work: kill,
     },
     Stage {
+        name: "load",
+        about: "the embedded host's directory damaged, full, killed, and with a million held records, in release",
+        quick: false,
+        work: load,
+    },
+    Stage {
         name: "broker",
         about: "tests on Apache Kafka, newest version",
         quick: false,
@@ -153,6 +159,15 @@ fn kill(counts: &mut Counts) -> Result<(), Failure> {
     // With what the test prints: the seed, and how far the demo had come at each kill.
     Run::cargo("test --release --locked -p parsley-cli --test demo_kill -- --nocapture")
         .show(counts)
+}
+
+fn load(counts: &mut Counts) -> Result<(), Failure> {
+    // One after the other: they measure memory and time. With what they print, which tells the numbers.
+    Run::cargo(
+        "test --release --locked --no-fail-fast -p parsley-embedded \
+         --test torn_writes --test full_disk --test killed --test million_held -- --nocapture --test-threads=1",
+    )
+    .show(counts)
 }
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {
