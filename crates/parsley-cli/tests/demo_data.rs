@@ -450,6 +450,13 @@ fn a_trace_does_not_go_into_the_directory() {
     let mut traces: Vec<PathBuf> = before.iter().map(|name| place.data().join(name)).collect();
     traces.push(place.data().join("new"));
     traces.push(place.data().join("..").join("data").join("new"));
+    // A link to what is not there yet was taken for a file beside it.
+    #[cfg(unix)]
+    {
+        let link = place.at("link");
+        std::os::unix::fs::symlink(place.data().join("linked"), &link).expect("a link");
+        traces.push(link);
+    }
     for trace in traces {
         let run = place.run(&["--trace", &trace.display().to_string()], "");
         assert_eq!((run.code, &*run.stdout), (2, ""), "{}", run.stderr);

@@ -86,8 +86,19 @@ impl TraceFile {
     }
 }
 
+/// How many links a name may lead through; the system takes no more.
+const LINKS_MAX: usize = 40;
+
 /// Whether a file lies in a directory, or would if it existed, under whatever names the two are known.
 fn lies_in(path: &Path, directory: &Path) -> bool {
+    // A link to a file that does not exist yet: the file is made where it leads.
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = path.read_link() else { break };
+        path = path
+            .parent()
+            .map_or(target.clone(), |folder| folder.join(&target));
+    }
     let folder = || match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.canonicalize(),
         _ => Path::new(".").canonicalize(),

@@ -142,7 +142,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// When the name is taken or is none, or the number of partitions is out of range.
+    /// When the name is taken or is none, the number of partitions is out of range, or the directory cannot be written.
     pub fn create_topic(&self, name: &str, partitions: i32) -> Result<TopicId, TopicError> {
         self.log.create_topic(name, partitions)
     }
@@ -151,7 +151,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// When the name is taken or is none, or a number is out of range.
+    /// When the name is taken or is none, a number is out of range, or the directory cannot be written.
     pub fn create_topic_with(
         &self,
         name: &str,
@@ -164,7 +164,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// When there is no such topic.
+    /// When there is no such topic, or the directory cannot be written.
     pub fn delete_topic(&self, name: &str) -> Result<(), TopicError> {
         self.log.delete_topic(name)
     }

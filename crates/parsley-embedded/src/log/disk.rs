@@ -222,6 +222,8 @@ impl Disk {
             if left.peek() == Some(&offset) {
                 return Err(self.missing(channel, offset));
             }
+            // Little of it is left, and many may wait to be written.
+            rewritten.shrink_to_fit();
             batch.put(key, rewritten.into());
         }
         Ok(batch)

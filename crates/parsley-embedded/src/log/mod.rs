@@ -24,6 +24,8 @@ mod tests;
 
 pub use config::{Ids, LogConfig, PARTITIONS_MAX, RECORD_BYTES_MAX, TopicConfig};
 pub use consumer::Consumer;
+#[cfg(test)]
+pub(crate) use disk::tests::Fault;
 pub use disk::{OpenError, StorageError};
 pub use error::{ReadError, SendError, TopicError};
 pub(crate) use partition::{FetchLimits, Fetched, OutOfRange};
@@ -109,7 +111,7 @@ impl Log {
     ///
     /// What has been acknowledged is durable: a topic when it has been created or deleted, a record when its send returns, a transaction
     /// when its commit does, a step of a task when others see it. A transaction that was open when the directory was left, however that
-    /// came, is aborted. [`Log::high_watermark`] alone tells of what may yet be lost.
+    /// came, is aborted. [`Log::high_watermark`], [`Log::log_start`] and what [`Transaction::send`] returns tell of what may yet be lost.
     ///
     /// ```
     /// use parsley_embedded::{Log, LogConfig, NewRecord};
@@ -447,9 +449,20 @@ impl Log {
             return outcome;
         }
         let written = self.write_down();
-        let outcome = self.lock().storage.outcome_of(number);
-        // Without an outcome it is part of the write that is in doubt.
-        outcome.unwrap_or(written)
+        let mut state = self.lock();
+        if let Some(outcome) = state.storage.outcome_of(number) {
+            return outcome;
+        }
+        // It is part of the write that is in doubt: once that is known nobody asks any more.
+        state.storage.give_up(number);
+        drop(state);
+        let reason = match written {
+            Err(error @ StorageError::InDoubt { .. }) => return Err(error),
+            Err(error) => error.to_string(),
+            Ok(()) => "the write before it was".to_owned(),
+        };
+        let dir = self.dir().unwrap_or(Path::new("")).to_owned();
+        Err(StorageError::InDoubt { dir, reason })
     }
 
     /// Makes everything durable that was changed until now.
@@ -471,7 +484,11 @@ impl Log {
         }
         let save = match self.lock().storage.begin_save() {
             None => return Ok(()),
-            Some(save) => save?,
+            Some(Ok(save)) => save,
+            Some(Err((error, effect))) => {
+                self.tell(&mut self.lock(), effect);
+                return Err(error);
+            }
         };
         let written = disk.write(&save.batch);
         let error = match &written {
@@ -508,6 +525,13 @@ impl Log {
         if effect.is_readable || effect.log_start_moved {
             self.wake(state);
         }
+    }
+
+    /// What is wrong with its disk, for tests.
+    #[cfg(test)]
+    pub(crate) fn faults(&self) -> &disk::tests::Faults {
+        let disk = self.shared.disk.as_ref();
+        &disk.expect("the test has it in a directory").faults
     }
 
     fn to_write(&self) -> Option<MutexGuard<'_, ()>> {

@@ -34,8 +34,10 @@ pub(crate) enum Entry {
 struct Open {
     first: Offset,
     offsets: Vec<Offset>,
-    /// How many of the offsets the directory knows to be of an open transaction.
-    saved: usize,
+    /// Whether the directory takes the transaction for open.
+    is_known: bool,
+    /// Whether the offsets are others than the directory knows.
+    has_changed: bool,
 }
 
 /// How much a fetch takes.
@@ -90,8 +92,8 @@ pub(crate) struct SavedPartition {
     pub(crate) rewritten: BTreeSet<Offset>,
     /// Transactions that are no longer open.
     pub(crate) ended: BTreeSet<TransactionId>,
-    /// Transactions that are open, and how many of their records the directory knows of with the save; once it has begun, without it.
-    pub(crate) open: Vec<(TransactionId, usize)>,
+    /// Transactions that are open and have changed, and whether the directory took them for open before.
+    pub(crate) open: Vec<(TransactionId, bool)>,
     /// Up to where the directory had the entries before.
     pub(crate) saved_before: Offset,
 }
@@ -158,15 +160,14 @@ impl PartitionLog {
         record.offset = offset;
         self.tail.push_back(Entry::Record(record));
         if let Some(id) = transaction {
-            self.open
-                .entry(id)
-                .or_insert(Open {
-                    first: offset,
-                    offsets: Vec::new(),
-                    saved: 0,
-                })
-                .offsets
-                .push(offset);
+            let open = self.open.entry(id).or_insert(Open {
+                first: offset,
+                offsets: Vec::new(),
+                is_known: false,
+                has_changed: true,
+            });
+            open.offsets.push(offset);
+            open.has_changed = true;
         }
         offset
     }
@@ -184,7 +185,7 @@ impl PartitionLog {
             return;
         };
         if outcome == Outcome::Aborted {
-            if open.saved > 0 {
+            if open.is_known {
                 self.ended.insert(id);
             }
             for offset in open.offsets {
@@ -193,14 +194,23 @@ impl PartitionLog {
         }
     }
 
-    /// Withdraws one record of an open transaction.
+    /// Withdraws one record of an open transaction. Without any other here, the transaction did not write here.
     pub(crate) fn withdraw_one(&mut self, id: TransactionId, offset: Offset) {
-        if let Some(open) = self.open.get_mut(&id)
-            && let Ok(index) = open.offsets.binary_search(&offset)
-        {
-            open.offsets.remove(index);
-            self.withdraw(offset);
+        let Some(open) = self.open.get_mut(&id) else {
+            return;
+        };
+        let Ok(index) = open.offsets.binary_search(&offset) else {
+            return;
+        };
+        open.offsets.remove(index);
+        open.has_changed = true;
+        if open.offsets.is_empty() {
+            if open.is_known {
+                self.ended.insert(id);
+            }
+            self.open.remove(&id);
         }
+        self.withdraw(offset);
     }
 
     fn withdraw(&mut self, offset: Offset) {
@@ -312,13 +322,15 @@ impl PartitionLog {
         &self.ended
     }
 
-    /// The transactions that are open here, with the offsets they wrote, and how many of those the directory knows of.
+    /// The transactions that are open here: whether the directory takes each for open, and the offsets that it wrote, if they are others
+    /// than the directory knows.
     pub(crate) fn open_transactions(
         &self,
-    ) -> impl Iterator<Item = (TransactionId, &[Offset], usize)> {
-        self.open
-            .iter()
-            .map(|(id, open)| (*id, open.offsets.as_slice(), open.saved))
+    ) -> impl Iterator<Item = (TransactionId, bool, Option<&[Offset]>)> {
+        self.open.iter().map(|(id, open)| {
+            let changed = open.has_changed.then_some(open.offsets.as_slice());
+            (*id, open.is_known, changed)
+        })
     }
 
     /// A save takes what the directory has not: from here on that counts as saved, so that what becomes of it meanwhile is noted for the
@@ -326,9 +338,10 @@ impl PartitionLog {
     pub(crate) fn begin_save(&mut self, mut saved: SavedPartition) -> SavedPartition {
         saved.saved_before = self.saved;
         self.saved = self.saved.max(saved.end);
-        for (id, offsets) in &mut saved.open {
+        for (id, was_known) in &mut saved.open {
             if let Some(open) = self.open.get_mut(id) {
-                std::mem::swap(&mut open.saved, offsets);
+                *was_known = std::mem::replace(&mut open.is_known, true);
+                open.has_changed = false;
             }
         }
         saved
@@ -346,9 +359,10 @@ impl PartitionLog {
     pub(crate) fn undo_save(&mut self, saved: &SavedPartition) {
         self.saved = saved.saved_before;
         self.withdrawn.retain(|offset| *offset < saved.saved_before);
-        for (id, saved_before) in &saved.open {
+        for (id, was_known) in &saved.open {
             if let Some(open) = self.open.get_mut(id) {
-                open.saved = *saved_before;
+                open.is_known = *was_known;
+                open.has_changed = true;
             }
         }
     }

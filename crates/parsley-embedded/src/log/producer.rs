@@ -168,7 +168,8 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// When the directory cannot be written. The transaction is aborted then.
+    /// When the directory cannot be written. The transaction is aborted then, unless the error says that this is not known
+    /// ([`StorageError::InDoubt`]).
     pub fn commit(mut self) -> Result<(), StorageError> {
         self.open = false;
         let touched = std::mem::take(&mut self.touched);

@@ -63,7 +63,7 @@ impl<'a> StepWriter<'a> {
     ///
     /// # Errors
     ///
-    /// When the directory cannot be written. The step is aborted then.
+    /// When the directory cannot be written. The step is aborted then, unless that is in doubt.
     pub(crate) fn commit(mut self, changes: StepChanges) -> Result<(), StorageError> {
         let touched = std::mem::take(&mut self.touched);
         let Some(mut state) = self.state.take() else {

@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parsley_core::{Changes, StateStore};
 
-use super::disk::tests::Fault;
 use super::*;
 use crate::time::TimeSource;
 
@@ -1011,7 +1010,11 @@ fn a_write_in_doubt_is_taken_for_what_the_disk_has() {
         faults(Fault::Silent { writes });
         let mut step = log.step();
         step.append(send(channel, "step")).unwrap();
-        assert_eq!(step.commit(step_changes("1")), Err(full(&log)));
+        let told = step.commit(step_changes("1"));
+        assert!(
+            matches!(told, Err(StorageError::InDoubt { .. })),
+            "{told:?}"
+        );
         // It is neither there nor gone, and nothing else is written.
         assert_eq!(read(&log, channel, 0), (seen(&[(0, "before")]), 1));
         assert_eq!(log.committed_positions("g"), BTreeMap::new());
@@ -1070,4 +1073,122 @@ fn a_topic_in_doubt_is_there_or_not_once_the_disk_can_tell() {
             Vec::from_iter(created)
         );
     }
+}
+
+/// Three commits waited for one save, which came to be in doubt: the first was told so, and the two behind it were taken for durable,
+/// since all tickets up to the last were counted as settled.
+#[test]
+fn commits_that_wait_together_are_in_doubt_together() {
+    for writes in [true, false] {
+        let (log, _dir) = on_disk();
+        let channel = log.create_topic("t", 1).unwrap().partition(0);
+        let outcomes: Vec<_> = std::thread::scope(|scope| {
+            let writing = log.to_write();
+            let senders: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| log.producer().send(to("t", "x"))))
+                .collect();
+            while log.high_watermark(channel) != Some(3) {
+                std::thread::yield_now();
+            }
+            disk(&log).faults.set(Fault::Silent { writes });
+            drop(writing);
+            senders
+                .into_iter()
+                .map(|sender| sender.join().unwrap())
+                .collect()
+        });
+        for outcome in outcomes {
+            // The first is told what failed, the others that it is not known.
+            assert!(
+                matches!(outcome, Err(SendError::Storage(_))),
+                "writes: {writes}, {outcome:?}"
+            );
+        }
+        disk(&log).faults.set(Fault::None);
+        log.without_doubt().unwrap();
+        let records = read(&log, channel, 0).0.len();
+        assert_eq!(records, if writes { 3 } else { 0 });
+        // Nobody is left to ask what became of them.
+        log.producer().send(to("t", "y")).unwrap();
+        assert_eq!(log.lock().storage.unasked_failures(), 0);
+    }
+}
+
+/// What waits for something to read is told when a doubt ends.
+#[test]
+fn a_reader_is_woken_when_a_doubt_ends() {
+    let (log, _dir) = on_disk();
+    log.create_topic("t", 1).unwrap();
+    disk(&log).faults.set(Fault::Silent { writes: true });
+    log.producer().send(to("t", "x")).unwrap_err();
+    disk(&log).faults.set(Fault::None);
+    let before = log.version();
+    log.without_doubt().unwrap();
+    assert!(log.version() > before);
+}
+
+/// A transaction's first record on a partition was refused, and what stayed behind of it kept readers from the partition until the log was
+/// opened anew.
+#[test]
+fn a_partition_goes_on_when_a_transactions_only_record_there_was_refused() {
+    let (log, dir) = on_disk();
+    log.create_topic("a", 1).unwrap();
+    let b = log.create_topic("b", 1).unwrap().partition(0);
+    let producer = log.producer();
+    let mut transaction = producer.begin();
+    for byte in 0..4 {
+        // Just as much as may be unsaved.
+        let record = NewRecord::to("a").value(value(byte, (1 << 20) - 300));
+        transaction.send(record).unwrap();
+    }
+    set_full(&log, true);
+    assert_eq!(transaction.send(to("b", "refused")), Err(full(&log).into()));
+    set_full(&log, false);
+    transaction.commit().unwrap();
+    producer.send(to("b", "after")).unwrap();
+    assert_eq!(read(&log, b, 0).0, seen(&[(1, "after")]));
+    drop((producer, log));
+    assert_eq!(read(&opened(&dir), b, 0).0, seen(&[(1, "after")]));
+}
+
+/// A record was withdrawn that the directory had, another took its place in the transaction, and the directory never heard of that one: after a
+/// crash it was readable.
+#[test]
+fn what_follows_a_withdrawn_record_is_open_in_the_directory_too() {
+    let (log, dir) = on_disk();
+    let t = log.create_topic("t", 1).unwrap().partition(0);
+    log.create_topic("u", 1).unwrap();
+    let producer = log.producer();
+    let mut transaction = producer.begin();
+    for byte in 0..3 {
+        let record = NewRecord::to("t").value(value(byte, 1 << 20));
+        transaction.send(record).unwrap();
+    }
+    disk(&log).faults.set(Fault::Silent { writes: true });
+    let too_much = NewRecord::to("t").value(value(9, 2 << 20));
+    transaction.send(too_much).unwrap_err();
+    disk(&log).faults.set(Fault::None);
+    log.without_doubt().unwrap();
+    transaction.send(to("t", "uncommitted")).unwrap();
+    producer.send(to("u", "x")).unwrap();
+    // As a process that is killed leaves it.
+    std::mem::forget(transaction);
+    let copy = tempfile::tempdir().unwrap();
+    for file in std::fs::read_dir(dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    assert_eq!(read(&opened(&copy), t, 0).0, []);
+}
+
+/// A record without a byte was taken for none, and any number of them stayed in memory.
+#[test]
+fn small_records_do_not_stay_in_memory() {
+    let (log, _dir) = on_disk();
+    let channel = log.create_topic("t", 1).unwrap().partition(0);
+    let mut transaction = log.producer().begin();
+    for _ in 0..40_000 {
+        transaction.send(NewRecord::to("t")).unwrap();
+    }
+    assert!(log.lock().storage.partition(channel).unwrap().tail_start() > 10_000);
 }

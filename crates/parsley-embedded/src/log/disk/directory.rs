@@ -35,7 +35,7 @@ impl Directory {
             let at = at.to_owned();
             move |error: io::Error| OpenError::io(&at, &error)
         };
-        fs::create_dir_all(path).map_err(failed(path))?;
+        make(path).map_err(failed(path))?;
         if let Some(found) = foreign_file(path).map_err(failed(path))? {
             return Err(OpenError::Foreign {
                 dir: path.to_owned(),
@@ -91,6 +91,12 @@ impl Directory {
         };
         if format.try_exists().map_err(failed(&format))? {
             self.check_format(&format)?;
+            // The crash that left it came after everything was there.
+            remove_if_there(&unfinished).map_err(failed(&unfinished))?;
+            if !database.try_exists().map_err(failed(&database))? {
+                let found = format!("its {DATABASE_FILE} is missing");
+                return Err(super::StorageError::corrupt(&self.path, found).into());
+            }
             return Ok(open(&database, false)?);
         }
         if unfinished.try_exists().map_err(failed(&unfinished))? {
@@ -110,6 +116,7 @@ impl Directory {
         fs::rename(&new, &format).map_err(failed(&format))?;
         self.sync()?;
         remove_if_there(&unfinished).map_err(failed(&unfinished))?;
+        self.sync()?;
         Ok(opened)
     }
 
@@ -124,7 +131,7 @@ impl Directory {
             Some(number) if number == FORMAT.to_string() => Ok(()),
             number => Err(OpenError::Format {
                 dir: self.path.clone(),
-                found: number.map_or_else(|| format!("{text:?}"), str::to_owned),
+                found: shortened(number, text),
                 expected: FORMAT,
             }),
         }
@@ -132,13 +139,50 @@ impl Directory {
 
     /// Makes the names of the directory's files durable.
     fn sync(&self) -> Result<(), OpenError> {
-        // Only where directories are files.
-        if cfg!(unix) {
-            File::open(&self.path)
-                .and_then(|dir| dir.sync_all())
-                .map_err(|error| OpenError::io(&self.path, &error))?;
-        }
-        Ok(())
+        sync(&self.path).map_err(|error| OpenError::io(&self.path, &error))
+    }
+}
+
+/// Makes a directory and those above it, where there are none, and their names durable.
+fn make(path: &Path) -> io::Result<()> {
+    if path.exists() && !path.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "it is no directory",
+        ));
+    }
+    let above = |path: &Path| match path.parent() {
+        Some(parent) if parent.as_os_str().is_empty() => Some(PathBuf::from(".")),
+        parent => parent.map(Path::to_owned),
+    };
+    let mut named = Vec::new();
+    let mut missing = Some(path.to_owned());
+    while let Some(dir) = missing.take_if(|dir| !dir.exists()) {
+        missing = above(&dir);
+        named.extend(missing.clone());
+    }
+    fs::create_dir_all(path)?;
+    named.iter().try_for_each(|dir| sync(dir))
+}
+
+/// Makes the names in a directory durable.
+fn sync(dir: &Path) -> io::Result<()> {
+    // Only where directories are files.
+    if cfg!(unix) {
+        File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// What a format file says, for people.
+fn shortened(number: Option<&str>, text: &str) -> String {
+    let (said, quoted) = match number {
+        Some(number) => (number, number.to_owned()),
+        None => (text, format!("{text:?}")),
+    };
+    match said.chars().count() > 40 {
+        false => quoted,
+        true => format!("{:?}...", said.chars().take(40).collect::<String>()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a partition's entries stand in the database: in chunks, each the entries of consecutive offsets.
 //!
 //! A chunk is its entries one after the other. An entry begins with one byte that says what it is: 0 a record, 1 a record of an aborted
-//! transaction, 2 a marker. The last two are no more than that. A record goes on with its length in bytes, its timestamp, its key and its
+//! transaction, 2 a marker. The last two are no more than that. A record goes on with its length in bytes (8 of them), its timestamp, its key and its
 //! value, the number of its headers, and each one's name and value. Numbers are big-endian; a field of bytes stands behind its length, and
 //! the length -1 is null.
 
@@ -37,7 +37,7 @@ pub(crate) fn write(chunk: &mut Vec<u8>, entry: &Entry) {
     };
     chunk.push(RECORD);
     let length_at = chunk.len();
-    chunk.extend_from_slice(&[0; 4]);
+    chunk.extend_from_slice(&[0; 8]);
     chunk.extend_from_slice(&record.timestamp_ms.to_be_bytes());
     write_nullable(chunk, record.key.as_deref());
     write_nullable(chunk, record.value.as_deref());
@@ -46,8 +46,8 @@ pub(crate) fn write(chunk: &mut Vec<u8>, entry: &Entry) {
         write_nullable(chunk, Some(&header.name));
         write_nullable(chunk, header.value.as_deref());
     }
-    let bytes = length(chunk.len() - length_at - 4);
-    chunk[length_at..length_at + 4].copy_from_slice(&bytes.to_be_bytes());
+    let bytes = (chunk.len() - length_at - 8) as u64;
+    chunk[length_at..length_at + 8].copy_from_slice(&bytes.to_be_bytes());
 }
 
 fn write_nullable(chunk: &mut Vec<u8>, field: Option<&[u8]>) {
@@ -60,9 +60,10 @@ fn write_nullable(chunk: &mut Vec<u8>, field: Option<&[u8]>) {
     }
 }
 
-/// A length as it is written. A log takes no record that is longer (`RECORD_BYTES_MAX`).
+/// The length of a field, or the number of headers, as it is written.
 fn length(bytes: usize) -> i32 {
-    i32::try_from(bytes).expect("the log takes records of at most i32::MAX bytes")
+    i32::try_from(bytes)
+        .expect("a log takes records of at most i32::MAX bytes, and no memory holds 2^31 headers")
 }
 
 /// The number of bytes that a record takes in memory and in a chunk, roughly.
@@ -132,9 +133,8 @@ impl<'a> Chunk<'a> {
             MARKER => RawEntry::Marker,
             RECORD => {
                 let cut = || self.corrupt("the chunk ends within a record");
-                let length = rest.try_get_i32().map_err(|_| cut())?;
-                let length = usize::try_from(length)
-                    .map_err(|_| self.corrupt("a record has a negative length"))?;
+                let length = rest.try_get_u64().map_err(|_| cut())?;
+                let length = usize::try_from(length).map_err(|_| cut())?;
                 let (record, behind) = rest.split_at_checked(length).ok_or_else(cut)?;
                 rest = behind;
                 RawEntry::Record(record)

@@ -17,7 +17,7 @@ use crate::log::disk::{Disk, StorageError, WriteError};
 use crate::log::partition::{Outcome, PartitionLog, SavedPartition, TransactionId};
 use crate::log::state::{CommittedStore, TaskStores};
 
-/// How much may be unsaved, in bytes of records, before a sender has to save it.
+/// How much may be unsaved, in bytes that records take in memory, before a sender has to save it.
 const UNSAVED_BYTES_MAX: usize = 4 << 20;
 
 /// What an entry in memory takes beside its bytes, roughly.
@@ -73,8 +73,10 @@ pub(crate) struct Saving {
     unsaved_bytes: usize,
     /// The last ticket given out.
     tickets: u64,
-    /// All tickets up to here are settled.
-    settled: u64,
+    /// Those that are not settled.
+    waiting: BTreeSet<u64>,
+    /// Of these, those that nobody asks for any more.
+    given_up: BTreeSet<u64>,
     /// Of the settled tickets that nobody has asked for yet: those that failed.
     failures: BTreeMap<u64, StorageError>,
     /// What may be in the directory or not. Nothing else is written before that is known.
@@ -106,7 +108,6 @@ pub(crate) struct Save {
     values: Batch,
     unsettled: Vec<Unsettled>,
     unsaved_bytes: usize,
-    tickets: u64,
 }
 
 impl Saving {
@@ -118,7 +119,8 @@ impl Saving {
             unsettled: Vec::new(),
             unsaved_bytes: 0,
             tickets: 0,
-            settled: 0,
+            waiting: BTreeSet::new(),
+            given_up: BTreeSet::new(),
             failures: BTreeMap::new(),
             doubt: None,
             recent: Recent {
@@ -141,7 +143,9 @@ impl Saving {
         self.changed.insert(channel);
     }
 
+    /// An entry of so many bytes was appended.
     pub(super) fn took(&mut self, bytes: usize) {
+        let bytes = bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
         self.unsaved_bytes = self.unsaved_bytes.saturating_add(bytes);
     }
 
@@ -177,6 +181,7 @@ impl Storage {
         };
         saving.tickets += 1;
         let number = saving.tickets;
+        saving.waiting.insert(number);
         saving.unsettled.push(Unsettled {
             transaction,
             touched,
@@ -213,10 +218,28 @@ impl Storage {
         effect.log_start_moved |= self.settle(transaction, touched, Outcome::Committed);
     }
 
-    /// What became of a ticket; `None` while it waits for a save.
+    /// What became of a ticket; `None` while it waits for a save, or is part of one that is in doubt.
     pub(crate) fn outcome_of(&mut self, ticket: u64) -> Option<Result<(), StorageError>> {
         let saving = self.saving.as_mut()?;
-        (ticket <= saving.settled).then(|| saving.failures.remove(&ticket).map_or(Ok(()), Err))
+        (!saving.waiting.contains(&ticket))
+            .then(|| saving.failures.remove(&ticket).map_or(Ok(()), Err))
+    }
+
+    /// How many failures nobody has asked for.
+    #[cfg(test)]
+    pub(crate) fn unasked_failures(&self) -> usize {
+        self.saving
+            .as_ref()
+            .map_or(0, |saving| saving.failures.len() + saving.given_up.len())
+    }
+
+    /// Nobody asks for a ticket any more.
+    pub(crate) fn give_up(&mut self, ticket: u64) {
+        if let Some(saving) = &mut self.saving
+            && saving.waiting.contains(&ticket)
+        {
+            saving.given_up.insert(ticket);
+        }
     }
 
     /// Whether so much is unsaved that a save should not wait for the next commit.
@@ -231,7 +254,7 @@ impl Storage {
     /// # Errors
     ///
     /// When the directory cannot be read. Then the commits that waited have failed.
-    pub(crate) fn begin_save(&mut self) -> Option<Result<Save, StorageError>> {
+    pub(crate) fn begin_save(&mut self) -> Option<Result<Save, (StorageError, Effect)>> {
         let saving = self.saving.as_mut()?;
         if saving.changed.is_empty() && saving.values.is_empty() && saving.unsettled.is_empty() {
             return None;
@@ -242,7 +265,6 @@ impl Storage {
             values: std::mem::take(&mut saving.values),
             unsettled: std::mem::take(&mut saving.unsettled),
             unsaved_bytes: std::mem::take(&mut saving.unsaved_bytes),
-            tickets: saving.tickets,
         };
         let changed = std::mem::take(&mut saving.changed);
         let disk = Arc::clone(&saving.disk);
@@ -258,11 +280,11 @@ impl Storage {
             }
         }
         if let Some(error) = failed {
-            self.end_save(save, Err(WriteError::NotWritten(error.clone())));
+            let effect = self.end_save(save, Err(WriteError::NotWritten(error.clone())));
             for channel in unread {
                 self.partition_mut(channel);
             }
-            return Some(Err(error));
+            return Some(Err((error, effect)));
         }
         save.take_changes();
         Some(Ok(save))
@@ -309,7 +331,6 @@ impl Storage {
             return Effect::default();
         };
         let unsettled = std::mem::take(&mut saving.unsettled);
-        saving.settled = saving.tickets;
         self.abort_all(unsettled, error)
     }
 
@@ -317,7 +338,10 @@ impl Storage {
         let mut effect = Effect::default();
         for unsettled in unsettled {
             if let Some(saving) = &mut self.saving {
-                saving.failures.insert(unsettled.number, error.clone());
+                saving.waiting.remove(&unsettled.number);
+                if !saving.given_up.remove(&unsettled.number) {
+                    saving.failures.insert(unsettled.number, error.clone());
+                }
             }
             effect.is_readable |= !unsettled.touched.is_empty();
             effect.log_start_moved |=
@@ -335,6 +359,10 @@ impl Storage {
                     self.note_saved(channel, &saved, bytes);
                 }
                 for unsettled in save.unsettled {
+                    if let Some(saving) = &mut self.saving {
+                        saving.waiting.remove(&unsettled.number);
+                        saving.given_up.remove(&unsettled.number);
+                    }
                     self.take_effect(
                         unsettled.transaction,
                         &unsettled.touched,
@@ -364,9 +392,6 @@ impl Storage {
                 effect = self.abort_all(save.unsettled, &error);
             }
         }
-        if let Some(saving) = &mut self.saving {
-            saving.settled = saving.settled.max(save.tickets);
-        }
         effect
     }
 
@@ -379,6 +404,9 @@ impl Storage {
             return;
         };
         let recent = &mut saving.recent;
+        if bytes == 0 {
+            return;
+        }
         recent.saves.push_back((channel, saved.end, bytes));
         recent.bytes += bytes;
         let mut forgotten = Vec::new();
@@ -427,17 +455,17 @@ impl Save {
             self.batch.delete(keys::open(channel, id));
         }
         let mut open = Vec::new();
-        for (id, offsets, saved) in partition.open_transactions() {
+        for (id, is_known, changed) in partition.open_transactions() {
             let ends_here = self
                 .unsettled
                 .iter()
                 .any(|unsettled| unsettled.transaction == id);
-            if ends_here && saved > 0 {
+            if ends_here && is_known {
                 self.batch.delete(keys::open(channel, id));
-            } else if !ends_here && saved < offsets.len() {
+            } else if let (false, Some(offsets)) = (ends_here, changed) {
                 self.batch
                     .put(keys::open(channel, id), values::offsets(offsets));
-                open.push((id, offsets.len()));
+                open.push((id, is_known));
             }
         }
         let bytes = self.take_entries(channel, partition);
