@@ -154,14 +154,48 @@ impl Database {
         from: &[u8],
         visit: &mut Visitor<'_>,
     ) -> Result<(), DatabaseError> {
+        self.scan_from(prefix, visit, |_| Ok(Some(copied(prefix.max(from)))))
+    }
+
+    /// Visits the last entry at or below `key` whose key starts with `prefix`, and what follows it, as [`Database::scan`] does. Nothing is
+    /// visited when there is no such entry.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read.
+    pub fn scan_from_below(
+        &self,
+        prefix: &[u8],
+        key: &[u8],
+        visit: &mut Visitor<'_>,
+    ) -> Result<(), DatabaseError> {
+        self.scan_from(prefix, visit, |entries| {
+            at_or_below(entries, prefix, key, |key, _| copied(key))
+        })
+    }
+
+    fn scan_from(
+        &self,
+        prefix: &[u8],
+        visit: &mut Visitor<'_>,
+        first: impl Fn(&Entries) -> Result<Option<Bytes>, DatabaseError>,
+    ) -> Result<(), DatabaseError> {
         // What the visitor panics with is not the library's.
         let mut panicked = None;
         let mut visited: Option<Vec<u8>> = None;
         let scanned = self.read(|entries| {
+            let first = match visited {
+                Some(_) => None,
+                None => match first(entries)? {
+                    None => return Ok(()),
+                    first => first,
+                },
+            };
             // Begun anew it goes on behind what has been visited.
-            let start = match &visited {
-                None => Bound::Included(prefix.max(from)),
-                Some(last) => Bound::Excluded(&last[..]),
+            let start = match (&first, &visited) {
+                (Some(first), _) => Bound::Included(&first[..]),
+                (None, Some(last)) => Bound::Excluded(&last[..]),
+                (None, None) => Bound::Unbounded,
             };
             for entry in entries.range::<&[u8]>((start, Bound::Unbounded))? {
                 let (key, value) = entry?;
@@ -199,18 +233,10 @@ impl Database {
         prefix: &[u8],
         key: &[u8],
     ) -> Result<Option<(Bytes, Bytes)>, DatabaseError> {
-        if key < prefix {
-            return Ok(None);
-        }
         self.read(|entries| {
-            let Some(entry) = entries.range(prefix..=key)?.next_back() else {
-                return Ok(None);
-            };
-            let (key, value) = entry?;
-            let key = key.value();
-            Ok(key
-                .starts_with(prefix)
-                .then(|| (copied(key), copied(value.value()))))
+            at_or_below(entries, prefix, key, |key, value| {
+                (copied(key), copied(value))
+            })
         })
     }
 
@@ -372,6 +398,24 @@ impl Database {
             Ok(())
         });
     }
+}
+
+/// What is made of the last entry at or below `key` whose key starts with `prefix`.
+fn at_or_below<T>(
+    entries: &Entries,
+    prefix: &[u8],
+    key: &[u8],
+    make: impl FnOnce(&[u8], &[u8]) -> T,
+) -> Result<Option<T>, DatabaseError> {
+    if key < prefix {
+        return Ok(None);
+    }
+    let Some(entry) = entries.range(prefix..=key)?.next_back() else {
+        return Ok(None);
+    };
+    let (key, value) = entry?;
+    let (key, value) = (key.value(), value.value());
+    Ok(key.starts_with(prefix).then(|| make(key, value)))
 }
 
 fn begin_write(database: &redb::Database) -> Result<redb::WriteTransaction, DatabaseError> {

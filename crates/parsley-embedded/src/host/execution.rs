@@ -20,7 +20,7 @@ use super::reads::Reads;
 use super::status::InputStatus;
 use super::sweep::{Learned, Sweep};
 use crate::log::{
-    FetchError, FetchLimits, Fetched, OutOfRange, SendError, State, StepChanges, StepWriter,
+    Fetch, FetchLimits, Fetched, OutOfRange, SendError, State, StepChanges, StepWriter,
 };
 
 /// How many sequence claims a stamp may hold before the host asks for high watermarks.
@@ -155,15 +155,33 @@ impl Execution {
         }
         let fetched = loop {
             let state = context.log.lock();
-            if self.has_judged(&state) {
-                break self.fetch(context, &state, reads)?;
+            if !self.has_judged(&state) {
+                // What was deleted is judged before anything more is fed.
+                drop(state);
+                self.check(context)?;
+                continue;
             }
-            // What was deleted is judged before anything more is fed.
+            let upheavals = state.upheavals;
+            let begun = self.begin_fetch(context, &state, reads)?;
             drop(state);
-            self.check(context)?;
+            let fetched = begun.into_iter().map(|(index, fetch)| {
+                let fetched = context.log.finish_fetch(fetch)?;
+                Ok((index, fetched))
+            });
+            match fetched.collect::<Result<Vec<_>, _>>() {
+                Ok(fetched) => break fetched,
+                // What was to be read has been deleted, perhaps.
+                Err(_) if context.log.has_changed_since(upheavals) => {}
+                Err(error) => return Err(TaskEnd::Storage(error)),
+            }
         };
-        let moved = !fetched.is_empty();
+        self.round += 1;
+        let mut moved = false;
         for (index, Fetched { records, next, .. }) in fetched {
+            if next == self.sources[index].position {
+                continue;
+            }
+            moved = true;
             let channel = self.sources[index].channel;
             for record in records {
                 let offset = record.offset;
@@ -185,14 +203,14 @@ impl Execution {
         Ok(moved)
     }
 
-    fn fetch(
+    fn begin_fetch(
         &mut self,
         context: &Context,
         state: &State,
         reads: &Reads,
-    ) -> Result<Vec<(usize, Fetched)>, TaskEnd> {
+    ) -> Result<Vec<(usize, Fetch)>, TaskEnd> {
         self.fetched_version = state.version;
-        let mut fetched = Vec::new();
+        let mut begun = Vec::new();
         for (index, source) in self.sources.iter_mut().enumerate() {
             let Some(partition) = state.storage.partition(source.channel) else {
                 continue;
@@ -213,22 +231,16 @@ impl Execution {
                 records_max,
                 bytes_max: context.settings.fetch_bytes_max,
             };
-            let found = state
+            let fetch = state
                 .storage
-                .fetch(source.channel, source.position, until, limits);
-            let Some(found) = found else {
+                .begin_fetch(source.channel, source.position, until, limits);
+            let Some(fetch) = fetch else {
                 continue;
             };
-            let found = found.map_err(|error| match error {
-                FetchError::OutOfRange(range) => out_of_range(source, range).into(),
-                FetchError::Storage(error) => TaskEnd::Storage(error),
-            })?;
-            if found.next > source.position {
-                fetched.push((index, found));
-            }
+            let fetch = fetch.map_err(|range| out_of_range(source, range))?;
+            begun.push((index, fetch));
         }
-        self.round += 1;
-        Ok(fetched)
+        Ok(begun)
     }
 
     /// Delivers what can be delivered and commits the step, if it did anything. Returns whether it did.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use parsley_core::{Offset, Record, TopicId};
 
-use super::{FetchError, FetchLimits, Log, OutOfRange, ReadError};
+use super::fetch::Fetch;
+use super::{FetchLimits, Log, OutOfRange, ReadError, StorageError};
 
 /// How much of a partition a consumer takes at once.
 const BATCH: FetchLimits = FetchLimits {
@@ -142,30 +143,47 @@ impl Consumer {
 
     /// One batch of every partition, below the given ends. No position moves when one of the partitions cannot be read.
     fn read(&mut self, ends: Option<&BTreeMap<i32, Offset>>) -> Result<Vec<Record>, ReadError> {
+        loop {
+            let (begun, upheavals) = self.begin_read(ends)?;
+            match self.finish_read(begun) {
+                Ok(records) => return Ok(records),
+                // What was to be read has been deleted, perhaps.
+                Err(_) if self.log.has_changed_since(upheavals) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn begin_read(
+        &self,
+        ends: Option<&BTreeMap<i32, Offset>>,
+    ) -> Result<(Vec<(i32, Fetch)>, u64), ReadError> {
         let state = self.log.lock();
-        let mut records = Vec::new();
-        let mut positions = BTreeMap::new();
-        for (&partition, &position) in &self.positions {
+        let begin = |(&partition, &position): (&i32, &Offset)| {
             let channel = self.topic.partition(partition);
             let until = ends.and_then(|ends| ends.get(&partition).copied());
-            let fetched = state
-                .storage
-                .fetch(channel, position, until, BATCH)
-                .ok_or_else(|| ReadError::DeletedTopic {
-                    topic: self.name.clone(),
-                })?;
-            let fetched = fetched.map_err(|error| match error {
-                FetchError::Storage(error) => ReadError::Storage(error),
-                FetchError::OutOfRange(OutOfRange {
-                    log_start,
-                    high_watermark,
-                }) => ReadError::OutOfRange {
-                    channel,
-                    position,
-                    log_start,
-                    high_watermark,
-                },
-            })?;
+            let begun = state.storage.begin_fetch(channel, position, until, BATCH);
+            let deleted = || ReadError::DeletedTopic {
+                topic: self.name.clone(),
+            };
+            let out_of_range = |range: OutOfRange| ReadError::OutOfRange {
+                channel,
+                position,
+                log_start: range.log_start,
+                high_watermark: range.high_watermark,
+            };
+            let fetch = begun.ok_or_else(deleted)?.map_err(out_of_range)?;
+            Ok::<_, ReadError>((partition, fetch))
+        };
+        let begun: Result<_, _> = self.positions.iter().map(begin).collect();
+        Ok((begun?, state.upheavals))
+    }
+
+    fn finish_read(&mut self, begun: Vec<(i32, Fetch)>) -> Result<Vec<Record>, StorageError> {
+        let mut records = Vec::new();
+        let mut positions = BTreeMap::new();
+        for (partition, fetch) in begun {
+            let fetched = self.log.finish_fetch(fetch)?;
             positions.insert(partition, fetched.next);
             records.extend(fetched.records);
         }

@@ -148,26 +148,29 @@ impl Disk {
         limits: FetchLimits,
         withdrawn: &BTreeSet<Offset>,
     ) -> Result<(), StorageError> {
-        let from = self.chunk_at(channel, fetched.next)?;
+        let (prefix, from) = (keys::chunks(channel), keys::chunk(channel, fetched.next));
         let mut ended = Ok(false);
-        self.scan(&keys::chunks(channel), &from, &mut |key, value| {
-            let base = keys::chunk_base(key).filter(|base| *base <= fetched.next);
-            let Some(base) = base else {
-                return ControlFlow::Break(());
-            };
-            ended = take(
-                Chunk::new(channel, base, value),
-                fetched,
-                end,
-                limits,
-                withdrawn,
-            )
-            .map_err(|error| self.corrupt_chunk(channel, base, &error));
-            match ended {
-                Ok(false) => ControlFlow::Continue(()),
-                _ => ControlFlow::Break(()),
-            }
-        })?;
+        let scanned = self
+            .database
+            .scan_from_below(&prefix, &from, &mut |key, value| {
+                let base = keys::chunk_base(key).filter(|base| *base <= fetched.next);
+                let Some(base) = base else {
+                    return ControlFlow::Break(());
+                };
+                ended = take(
+                    Chunk::new(channel, base, value),
+                    fetched,
+                    end,
+                    limits,
+                    withdrawn,
+                )
+                .map_err(|error| self.corrupt_chunk(channel, base, &error));
+                match ended {
+                    Ok(false) => ControlFlow::Continue(()),
+                    _ => ControlFlow::Break(()),
+                }
+            });
+        scanned.map_err(|error| StorageError::of(self.dir(), error))?;
         match ended {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.missing(channel, fetched.next)),
@@ -175,16 +178,14 @@ impl Disk {
         }
     }
 
-    /// The key of the chunk that has an offset.
-    fn chunk_at(&self, channel: Channel, offset: Offset) -> Result<Bytes, StorageError> {
+    /// The chunk that has an offset, with its key.
+    fn chunk_at(&self, channel: Channel, offset: Offset) -> Result<(Bytes, Bytes), StorageError> {
         let (prefix, key) = (keys::chunks(channel), keys::chunk(channel, offset));
         let found = self
             .database
             .at_or_below(&prefix, &key)
             .map_err(|error| StorageError::of(self.dir(), error))?;
-        found
-            .map(|(key, _)| key)
-            .ok_or_else(|| self.missing(channel, offset))
+        found.ok_or_else(|| self.missing(channel, offset))
     }
 
     /// The changes that withdraw records.
@@ -196,14 +197,8 @@ impl Disk {
         let mut batch = Batch::default();
         let mut left = offsets.iter().copied().peekable();
         while let Some(&offset) = left.peek() {
-            let key = self.chunk_at(channel, offset)?;
-            let value = self
-                .database
-                .get(&key)
-                .map_err(|error| StorageError::of(self.dir(), error))?;
-            let (Some(base), Some(value)) = (keys::chunk_base(&key), value) else {
-                return Err(self.missing(channel, offset));
-            };
+            let (key, value) = self.chunk_at(channel, offset)?;
+            let base = keys::chunk_base(&key).ok_or_else(|| self.missing(channel, offset))?;
             let corrupt = |error| self.corrupt_chunk(channel, base, &error);
             let mut chunk = Chunk::new(channel, base, &value);
             let mut rewritten = Vec::with_capacity(value.len());

@@ -14,8 +14,10 @@ mod config;
 mod consumer;
 mod disk;
 mod error;
+mod fetch;
 mod partition;
 mod producer;
+mod settling;
 mod state;
 mod step;
 mod storage;
@@ -28,15 +30,15 @@ pub use consumer::Consumer;
 pub(crate) use disk::tests::Fault;
 pub use disk::{OpenError, StorageError};
 pub use error::{ReadError, SendError, TopicError};
+pub(crate) use fetch::Fetch;
 pub(crate) use partition::{FetchLimits, Fetched, OutOfRange};
 pub use producer::{Appended, NewRecord, Producer, Transaction};
 pub(crate) use state::{CommittedStore, TaskStores};
 pub(crate) use step::StepWriter;
-pub(crate) use storage::{FetchError, StepChanges, Storage};
+pub(crate) use storage::{StepChanges, Storage};
 
-use disk::{Disk, WriteError};
+use disk::Disk;
 use partition::{TransactionId, record_bytes};
-use storage::{Effect, Ticket};
 
 /// A log. A clone is another handle to the same log.
 ///
@@ -68,6 +70,8 @@ struct Shared {
     changed: Condvar,
     /// A task got somewhere: what those wait for who watch an application.
     progress: Condvar,
+    /// What commits wait for.
+    settling: settling::Signals,
 }
 
 /// What the log's lock protects: the storage, and what only this process knows.
@@ -83,6 +87,7 @@ pub(crate) struct State {
     /// Groups whose tasks are running.
     pub(crate) running_groups: BTreeSet<String>,
     transactions: u64,
+    settling: settling::Turns,
 }
 
 impl std::fmt::Debug for Log {
@@ -152,6 +157,7 @@ impl Log {
             state: Mutex::new(state),
             changed: Condvar::default(),
             progress: Condvar::default(),
+            settling: settling::Signals::default(),
         };
         Self {
             shared: Arc::new(shared),
@@ -429,113 +435,11 @@ impl Log {
         self.wake(&mut state);
     }
 
-    /// Waits until a commit is durable, and has it take effect. Commits that wait at the same time are made durable together.
-    pub(crate) fn settle(
-        &self,
-        mut state: MutexGuard<'_, State>,
-        ticket: Ticket,
-    ) -> Result<(), StorageError> {
-        let number = match ticket {
-            Ticket::Settled(effect) => {
-                self.tell(&mut state, effect);
-                return Ok(());
-            }
-            Ticket::Waits(number) => number,
-        };
-        drop(state);
-        let _writing = self.to_write();
-        // Whoever wrote in the meantime may have written this as well.
-        if let Some(outcome) = self.lock().storage.outcome_of(number) {
-            return outcome;
-        }
-        let written = self.write_down();
-        let mut state = self.lock();
-        if let Some(outcome) = state.storage.outcome_of(number) {
-            return outcome;
-        }
-        // It is part of the write that is in doubt: once that is known nobody asks any more.
-        state.storage.give_up(number);
-        drop(state);
-        let reason = match written {
-            Err(error @ StorageError::InDoubt { .. }) => return Err(error),
-            Err(error) => error.to_string(),
-            Ok(()) => "the write before it was".to_owned(),
-        };
-        let dir = self.dir().unwrap_or(Path::new("")).to_owned();
-        Err(StorageError::InDoubt { dir, reason })
-    }
-
-    /// Makes everything durable that was changed until now.
-    fn save(&self) -> Result<(), StorageError> {
-        let _writing = self.to_write();
-        self.write_down()
-    }
-
-    /// Writes down what is not in the directory. Nobody else writes meanwhile; the lock is free while the system does.
-    fn write_down(&self) -> Result<(), StorageError> {
-        let Some(disk) = &self.shared.disk else {
-            return Ok(());
-        };
-        if let Err(error) = self.end_doubt() {
-            let mut state = self.lock();
-            let effect = state.storage.fail_unsettled(&error);
-            self.tell(&mut state, effect);
-            return Err(error);
-        }
-        let save = match self.lock().storage.begin_save() {
-            None => return Ok(()),
-            Some(Ok(save)) => save,
-            Some(Err((error, effect))) => {
-                self.tell(&mut self.lock(), effect);
-                return Err(error);
-            }
-        };
-        let written = disk.write(&save.batch);
-        let error = match &written {
-            Ok(()) => None,
-            Err(WriteError::NotWritten(error) | WriteError::InDoubt(error)) => Some(error.clone()),
-        };
-        let mut state = self.lock();
-        let effect = state.storage.end_save(save, written);
-        self.tell(&mut state, effect);
-        error.map_or(Ok(()), Err)
-    }
-
-    /// Finds out what became of a write of which that is not known, with nobody else writing.
-    fn end_doubt(&self) -> Result<(), StorageError> {
-        let Some(disk) = &self.shared.disk else {
-            return Ok(());
-        };
-        let mut state = self.lock();
-        if state.storage.is_in_doubt() {
-            let effect = state.storage.end_doubt(disk.resolve()?);
-            self.tell(&mut state, effect);
-        }
-        Ok(())
-    }
-
-    /// Waits until it is known what became of every write: what a task reads after that, no earlier step of it changes any more.
-    pub(crate) fn without_doubt(&self) -> Result<(), StorageError> {
-        let _writing = self.to_write();
-        self.end_doubt()
-    }
-
-    fn tell(&self, state: &mut State, effect: Effect) {
-        state.upheavals += u64::from(effect.log_start_moved);
-        if effect.is_readable || effect.log_start_moved {
-            self.wake(state);
-        }
-    }
-
     /// What is wrong with its disk, for tests.
     #[cfg(test)]
     pub(crate) fn faults(&self) -> &disk::tests::Faults {
         let disk = self.shared.disk.as_ref();
         &disk.expect("the test has it in a directory").faults
-    }
-
-    fn to_write(&self) -> Option<MutexGuard<'_, ()>> {
-        self.shared.disk.as_ref().map(|disk| disk.to_write())
     }
 
     fn append(

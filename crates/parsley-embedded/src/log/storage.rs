@@ -13,7 +13,8 @@ use parsley_core::{Changes, Channel, Offset, Record, TopicId};
 
 use super::disk::values::{self, TopicValue};
 use super::disk::{Disk, Loaded, StorageError, WriteError};
-use super::partition::{FetchLimits, Fetched, OutOfRange, Outcome, PartitionLog, TransactionId};
+use super::fetch::Fetch;
+use super::partition::{FetchLimits, OutOfRange, Outcome, PartitionLog, TransactionId};
 use super::state::TaskStores;
 
 mod save;
@@ -54,13 +55,6 @@ pub(crate) struct StepChanges {
     pub(crate) positions: Vec<(Channel, Offset)>,
     pub(crate) ordering: Changes,
     pub(crate) fold: Changes,
-}
-
-/// Why nothing was fetched.
-#[derive(Clone, Debug)]
-pub(crate) enum FetchError {
-    OutOfRange(OutOfRange),
-    Storage(StorageError),
 }
 
 #[derive(Debug, Default)]
@@ -339,33 +333,29 @@ impl Storage {
         Some(self.partition_mut(channel)?.delete_records(before))
     }
 
-    /// Reads committed records of a partition that exists from a position, and nothing at or above `until`.
-    pub(crate) fn fetch(
+    /// Begins to read committed records of a partition that exists from a position, and nothing at or above `until`.
+    pub(crate) fn begin_fetch(
         &self,
         channel: Channel,
         from: Offset,
         until: Option<Offset>,
         limits: FetchLimits,
-    ) -> Option<Result<Fetched, FetchError>> {
-        let partition = self.partition(channel)?;
-        let end = match partition.readable(from, until) {
+    ) -> Option<Result<Fetch, OutOfRange>> {
+        let end = match self.partition(channel)?.readable(from, until) {
             Ok(end) => end,
-            Err(range) => return Some(Err(FetchError::OutOfRange(range))),
+            Err(range) => return Some(Err(range)),
         };
-        let mut fetched = Fetched::at(from);
-        let on_disk = end.min(partition.tail_start());
-        if let (true, Some(saving)) = (from < on_disk, &self.saving) {
-            let withdrawn = partition.withdrawn();
-            if let Err(error) =
-                saving
-                    .disk()
-                    .fetch(channel, &mut fetched, on_disk, limits, withdrawn)
-            {
-                return Some(Err(FetchError::Storage(error)));
-            }
+        let mut fetch = Fetch::new(channel, from, end, limits);
+        self.go_on(&mut fetch);
+        Some(Ok(fetch))
+    }
+
+    /// Reads on in memory, or finds that what comes next is in the directory. A partition that is gone has nothing more.
+    pub(crate) fn go_on(&self, fetch: &mut Fetch) {
+        if let Some(partition) = self.partition(fetch.channel()) {
+            let disk = self.saving.as_ref().map(|saving| saving.disk());
+            fetch.go_on(partition, disk);
         }
-        partition.fetch_tail(&mut fetched, end, limits);
-        Some(Ok(fetched))
     }
 
     pub(crate) fn group(&self, name: &str) -> Option<&Group> {

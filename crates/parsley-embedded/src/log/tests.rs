@@ -18,13 +18,9 @@ fn fetch(
         records_max,
         bytes_max: usize::MAX,
     };
-    let fetched = log.lock().storage.fetch(channel, from, until, limits);
-    fetched
-        .expect("the partition exists")
-        .map_err(|error| match error {
-            FetchError::OutOfRange(range) => range,
-            FetchError::Storage(error) => panic!("{error}"),
-        })
+    let begun = log.lock().storage.begin_fetch(channel, from, until, limits);
+    let fetch = begun.expect("the partition exists")?;
+    Ok(log.finish_fetch(fetch).unwrap())
 }
 
 /// A log in memory, one in a directory, and one that keeps nothing in memory of what its directory has.
@@ -937,6 +933,144 @@ fn commits_that_wait_together_are_written_together() {
     assert_eq!(disk(&log).faults.writes() - writes, 1);
 }
 
+/// A commit that is durable once waited for the next write, which had begun before it heard.
+#[test]
+fn who_has_an_outcome_waits_for_no_other_write() {
+    let (log, _dir) = on_disk();
+    let channel = log.create_topic("t", 1).unwrap().partition(0);
+    let faults = &disk(&log).faults;
+    let until = |is_so: &dyn Fn() -> bool| {
+        while !is_so() {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        let send = || scope.spawn(|| log.producer().send(to("t", "x")).unwrap());
+        let sent = |count| until(&|| log.high_watermark(channel) == Some(count));
+        let before = faults.writes();
+        let writes = |count| until(&|| faults.writes() == before + count);
+        faults.let_through(0);
+        let first = send();
+        writes(1);
+        // These are in the second write, and those behind them in the third.
+        let second: Vec<_> = (0..3).map(|_| send()).collect();
+        sent(4);
+        faults.let_through(1);
+        first.join().unwrap();
+        writes(2);
+        let third: Vec<_> = (0..3).map(|_| send()).collect();
+        sent(7);
+        faults.let_through(1);
+        for sender in second {
+            sender.join().unwrap();
+        }
+        writes(3);
+        assert!(third.iter().all(|sender| !sender.is_finished()));
+        faults.let_through(None);
+        for sender in third {
+            sender.join().unwrap();
+        }
+        assert_eq!(faults.writes() - before, 3);
+    });
+}
+
+/// The lock was held once while this was told, and waited for.
+#[test]
+fn a_save_that_finds_the_directory_damaged_fails_what_waits_for_it() {
+    let (log, _dir) = on_disk();
+    let channel = log.create_topic("t", 1).unwrap().partition(0);
+    let mut transaction = log.producer().begin();
+    transaction.send(to("t", "withdrawn")).unwrap();
+    // The directory has both now.
+    log.producer().send(to("t", "kept")).unwrap();
+    let mut damage = parsley_store::Batch::default();
+    damage.delete(disk::keys::chunk(channel, 0));
+    disk(&log).write(&damage).unwrap();
+    transaction.abort();
+    for _ in 0..2 {
+        let failed = log.producer().send(to("t", "no")).unwrap_err();
+        assert!(
+            matches!(failed, SendError::Storage(StorageError::Corrupt { .. })),
+            "{failed}"
+        );
+    }
+}
+
+#[test]
+fn what_is_deleted_while_it_is_read_is_found_to_be_gone() {
+    let begin = |log: &Log, channel| {
+        let state = log.lock();
+        let limits = FetchLimits {
+            records_max: 9,
+            bytes_max: usize::MAX,
+        };
+        let begun = state.storage.begin_fetch(channel, 0, None, limits);
+        (begun.unwrap().unwrap(), state.upheavals)
+    };
+    for deletes_topic in [false, true] {
+        // Nothing is in memory.
+        let log = logs().last().unwrap();
+        let channel = log.create_topic("t", 1).unwrap().partition(0);
+        for value in ["a", "b"] {
+            log.producer().send(to("t", value)).unwrap();
+        }
+        let (fetch, upheavals) = begin(&log, channel);
+        assert!(!log.has_changed_since(upheavals));
+        assert_eq!(log.finish_fetch(fetch).unwrap().records.len(), 2);
+        let (fetch, upheavals) = begin(&log, channel);
+        match deletes_topic {
+            true => log.delete_topic("t").unwrap(),
+            false => log.delete_records(channel, 2).unwrap(),
+        }
+        log.finish_fetch(fetch).unwrap_err();
+        assert!(log.has_changed_since(upheavals));
+    }
+}
+
+/// Readers hold no lock while they read the directory, out of which retention takes what they are about to read.
+#[test]
+fn readers_and_retention_do_not_meet() {
+    const BATCHES: u64 = 200;
+    let log = logs().last().unwrap();
+    let config = TopicConfig::partitions(1).offsets_max(30);
+    let channel = log.create_topic_with("t", config).unwrap().partition(0);
+    let read_all = || {
+        let mut consumer = log.consumer("t").unwrap();
+        let mut read = 0;
+        while consumer.positions()[&0] < (BATCHES * 11) as Offset {
+            match consumer.poll_now() {
+                Ok(records) => {
+                    for record in records {
+                        let number = record.offset.to_string();
+                        assert_eq!(record.value.as_deref(), Some(number.as_bytes()));
+                        read += 1;
+                    }
+                }
+                Err(ReadError::OutOfRange { log_start, .. }) => {
+                    consumer.seek(0, log_start).unwrap();
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        read
+    };
+    std::thread::scope(|scope| {
+        let readers = [scope.spawn(read_all), scope.spawn(read_all)];
+        for batch in 0..BATCHES {
+            let mut transaction = log.producer().begin();
+            for number in 0..10 {
+                let number = (batch * 11 + number).to_string();
+                transaction.send(NewRecord::to("t").value(number)).unwrap();
+            }
+            transaction.commit().unwrap();
+        }
+        for reader in readers {
+            assert!(reader.join().unwrap() > 0);
+        }
+    });
+    assert_eq!(log.log_start(channel), Some((BATCHES * 11 - 30) as Offset));
+}
+
 /// One step's failure is not another's: the next save has what came while the disk was full.
 #[test]
 fn a_width_outlives_a_save_that_failed() {
@@ -966,8 +1100,8 @@ fn a_fetch_ends_with_the_bytes_it_may_take() {
                 records_max: 4,
                 bytes_max: 25,
             };
-            let fetched = log.lock().storage.fetch(channel, from, None, limits);
-            fetched.unwrap().ok().unwrap().next
+            let begun = log.lock().storage.begin_fetch(channel, from, None, limits);
+            log.finish_fetch(begun.unwrap().unwrap()).unwrap().next
         };
         assert_eq!([0, 1, 3, 4, 5].map(fetched), [1, 3, 4, 5, 6]);
     }

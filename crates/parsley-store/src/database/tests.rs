@@ -126,6 +126,21 @@ fn reads_what_was_written() {
     assert_eq!(last(database.at_or_below(b"a", b"a0").unwrap()), None);
     assert_eq!(last(database.at_or_below(b"b", b"a").unwrap()), None);
     assert_eq!(last(database.at_or_below(b"a", b"z").unwrap()), None);
+    let from_below = |prefix: &[u8], key: &[u8]| {
+        let mut found = vec![];
+        let visit = &mut |key: &[u8], _: &[u8]| {
+            found.push(String::from_utf8(key.to_vec()).unwrap());
+            ControlFlow::Continue(())
+        };
+        database.scan_from_below(prefix, key, visit).unwrap();
+        found
+    };
+    assert_eq!(from_below(b"a", b"a2"), ["a1", "a3"]);
+    assert_eq!(from_below(b"a", b"a3"), ["a3"]);
+    assert_eq!(from_below(b"", b"b"), ["a3", "b1"]);
+    for (prefix, key) in [("a", "a0"), ("a", "z"), ("b", "a"), ("c", "c")] {
+        assert!(from_below(prefix.as_bytes(), key.as_bytes()).is_empty());
+    }
     assert_eq!(database.get(b"b1").unwrap().unwrap(), "x");
     assert_eq!(all(&database).len(), 3);
 }

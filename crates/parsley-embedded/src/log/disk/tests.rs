@@ -1,6 +1,7 @@
 //! Directories, in what states they are found, and a disk that fails.
 
 use std::fs;
+use std::sync::Condvar;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
@@ -13,6 +14,8 @@ pub(crate) struct Faults {
     /// Whether the batch in doubt was written.
     doubt: Mutex<Option<bool>>,
     writes: AtomicU64,
+    /// How many writes may go on. Others wait.
+    gate: (Mutex<Option<u64>>, Condvar),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,8 +38,19 @@ impl Faults {
         self.writes.load(Ordering::SeqCst)
     }
 
+    /// Lets so many writes go on, and no more; all of them for `None`.
+    pub(crate) fn let_through(&self, writes: impl Into<Option<u64>>) {
+        *self.gate.0.lock().unwrap() = writes.into();
+        self.gate.1.notify_all();
+    }
+
     pub(super) fn at_write(&self, disk: &Disk, batch: &Batch) -> Option<WriteError> {
         self.writes.fetch_add(1, Ordering::SeqCst);
+        let (gate, opens) = &self.gate;
+        let is_shut = |left: &mut Option<u64>| *left == Some(0);
+        let mut left = opens.wait_while(gate.lock().unwrap(), is_shut).unwrap();
+        *left = left.map(|left| left - 1);
+        drop(left);
         let error = full(disk.dir());
         match *self.fault.lock().unwrap() {
             Fault::None => None,

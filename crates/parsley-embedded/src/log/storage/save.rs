@@ -290,6 +290,13 @@ impl Storage {
         Some(Ok(save))
     }
 
+    /// How many commits wait for a save that has not begun.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.saving
+            .as_ref()
+            .map_or(0, |saving| saving.unsettled.len())
+    }
+
     /// Whether it is not known what became of the last write.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.saving
@@ -433,6 +440,11 @@ impl Storage {
 }
 
 impl Save {
+    /// How many commits are in it.
+    pub(crate) fn commits(&self) -> usize {
+        self.unsettled.len()
+    }
+
     /// Takes what a partition has that the directory has not.
     fn take_partition(
         &mut self,
