@@ -115,8 +115,15 @@ impl Told {
         let books = Books::check(host.log());
         let topics = shop::FROM_OUTSIDE.into_iter();
         let there: BTreeSet<u64> = topics.flat_map(|topic| books.numbers(topic)).collect();
-        assert_eq!(there, self.durable);
+        self.assert_there(&there);
         books
+    }
+
+    fn assert_there(&self, there: &BTreeSet<u64>) {
+        let lost: Vec<_> = self.durable.difference(there).collect();
+        assert!(lost.is_empty(), "acknowledged and lost: {lost:?}");
+        let unasked: Vec<_> = there.difference(&self.durable).collect();
+        assert!(unasked.is_empty(), "refused and there: {unasked:?}");
     }
 }
 
@@ -215,7 +222,7 @@ impl Tally {
                 Err(error) => panic!("{error}"),
             }
         }
-        assert_eq!(there, told.durable);
+        told.assert_there(&there);
     }
 
     /// Runs the application until it and the producer have no space, then makes space: it goes on by itself, or after a restart.
@@ -282,27 +289,25 @@ impl Tally {
         }
         let app = shop::app(&Arc::new(AtomicBool::new(false)));
         let mut stepper = host.step_by_step(&app).unwrap();
-        stepper.open("add", 0).unwrap();
+        stepper.open("ship", 1).unwrap();
+        // What is free within the file is gone as well: a step writes more than a record.
         small.leave(0);
-        let before = Books::check(host.log());
-        match stepper.step("add", 0, &Reads::everything()) {
-            Err(StepError::Ended {
-                end: TaskEnd::Storage(error),
-                given_up,
-            }) => {
-                assert_full(&error);
-                assert!(!given_up.delivered.is_empty());
-                self.steps_failed += 1;
-                told.check(&host);
-            }
-            // What was free within the file was enough.
-            Ok(step) => assert!(step.committed),
-            Err(error) => panic!("{error}"),
-        }
-        drop(before);
+        while told.send(&host, numbers) {}
+        let Err(StepError::Ended {
+            end: TaskEnd::Storage(error),
+            given_up,
+        }) = stepper.step("ship", 1, &Reads::everything())
+        else {
+            panic!("there is no space for the step");
+        };
+        assert_full(&error);
+        assert!(!given_up.delivered.is_empty());
+        self.steps_failed += 1;
+        told.check(&host);
         small.make_space();
-        stepper.open("add", 0).unwrap();
-        stepper.step("add", 0, &Reads::everything()).unwrap();
+        stepper.open("ship", 1).unwrap();
+        let again = stepper.step("ship", 1, &Reads::everything()).unwrap();
+        assert_eq!(again.delivered, given_up.delivered);
         drop(stepper);
         told.check(&host);
         drop(host);
@@ -347,7 +352,7 @@ fn fill(mounted_at: &Path) {
          to create a topic {no_topic}, to read {not_read} of {reads}",
         began.elapsed().as_secs_f64()
     ));
-    assert!(commits_failed > 0 && tasks_failed > 0 && steps_failed > 0 && not_made > 0);
+    assert!(commits_failed > 0 && tasks_failed > 0 && not_made > 0);
 }
 
 /// Begins to run a program where a small file system is mounted on a directory, which it and its children alone see.
