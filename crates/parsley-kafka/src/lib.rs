@@ -5,10 +5,12 @@
 //! ([`EventConsumer`]). The facts that they rest on are decisions K1 to K6 of `docs/decisions.md`, and `tests/broker_facts.rs` checks
 //! them on a real broker.
 
+mod config;
 mod event;
 mod native;
 mod topic;
 
+pub use config::{ChangelogConfig, ConfigError, KafkaConfig};
 pub use event::{ConsumerError, Partition, Polled, Record};
 pub use native::{EventConsumer, describe_topics};
 pub use topic::{DescribeError, TopicFacts};
