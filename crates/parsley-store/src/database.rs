@@ -256,21 +256,9 @@ impl Database {
         self.with(|_| Ok(()))?;
         let number = writes.last + 1;
         let written = self.with(|database| {
-            let (_, mut used_bytes) = last_batch(database)?;
+            let (_, used_bytes) = last_batch(database)?;
             let transaction = begin_write(database)?;
-            {
-                let mut entries = transaction.open_table(ENTRIES)?;
-                for (key, value) in batch.iter() {
-                    let (before, after) = match value {
-                        Some(value) => {
-                            let before = entries.insert(&key[..], &value[..])?;
-                            (entry_bytes(key, before), key.len() + value.len())
-                        }
-                        None => (entry_bytes(key, entries.remove(&key[..])?), 0),
-                    };
-                    used_bytes = (used_bytes + after as u64).saturating_sub(before as u64);
-                }
-            }
+            let used_bytes = apply(&transaction, batch, used_bytes)?;
             transaction
                 .open_table(BATCHES)?
                 .insert((), (number, used_bytes))?;
@@ -288,6 +276,31 @@ impl Database {
             Ok(false) => Err(error),
             Err(_) => Err(DatabaseError::InDoubt(Box::new(error))),
         }
+    }
+
+    /// Writes a batch that is durable with the next [`Database::write`], and atomic: until then a crash leaves all of it or none, and none
+    /// without those before it.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written. Then what was written since the last [`Database::write`] is gone.
+    pub fn write_soon(&self, batch: &Batch) -> Result<(), DatabaseError> {
+        let _writes = self.writes();
+        let written = self.with(|database| {
+            let (number, used_bytes) = last_batch(database)?;
+            let mut transaction = database.begin_write()?;
+            transaction.set_durability(Durability::None)?;
+            let used_bytes = apply(&transaction, batch, used_bytes)?;
+            transaction
+                .open_table(BATCHES)?
+                .insert((), (number, used_bytes))?;
+            transaction.commit()?;
+            Ok(())
+        });
+        if written.is_err() {
+            self.close(|_| true);
+        }
+        written
     }
 
     /// What became of a write that was in doubt: whether its batch is there. `None` when no write is in doubt.
@@ -424,6 +437,27 @@ fn begin_write(database: &redb::Database) -> Result<redb::WriteTransaction, Data
     // Of a commit in one phase, damage after a crash can leave the one before it, and nothing tells.
     transaction.set_two_phase_commit(true);
     Ok(transaction)
+}
+
+/// Changes what a batch says. Returns how many bytes are in use then.
+fn apply(
+    transaction: &redb::WriteTransaction,
+    batch: &Batch,
+    used_bytes: u64,
+) -> Result<u64, DatabaseError> {
+    let mut used_bytes = used_bytes;
+    let mut entries = transaction.open_table(ENTRIES)?;
+    for (key, value) in batch.iter() {
+        let (before, after) = match value {
+            Some(value) => {
+                let before = entries.insert(&key[..], &value[..])?;
+                (entry_bytes(key, before), key.len() + value.len())
+            }
+            None => (entry_bytes(key, entries.remove(&key[..])?), 0),
+        };
+        used_bytes = (used_bytes + after as u64).saturating_sub(before as u64);
+    }
+    Ok(used_bytes)
 }
 
 /// The number of the last batch, and how many bytes are in use since.

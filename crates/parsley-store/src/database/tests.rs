@@ -321,3 +321,37 @@ fn how_much_is_in_use_is_known_without_looking() {
     drop(database);
     assert_eq!(used(&Database::open(&path, 1 << 20).unwrap()), 5);
 }
+
+/// What is to be durable soon is read at once, and outlives the process with the next write; a failure takes all of it back.
+#[test]
+fn a_batch_that_is_durable_soon_is_durable_with_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let database = Database::create_with(&path, 1 << 20, faulty).unwrap();
+    database.write(&batch(&[("a", Some("1"))])).unwrap();
+    database.write_soon(&batch(&[("b", Some("2"))])).unwrap();
+    database
+        .write_soon(&batch(&[("a", None), ("c", Some("3"))]))
+        .unwrap();
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(all(&database), [pair("b", "2"), pair("c", "3")]);
+    // As a process that is killed leaves it.
+    let copy = dir.path().join("copy");
+    std::fs::copy(&path, &copy).unwrap();
+    assert_eq!(
+        all(&Database::open(&copy, 1 << 20).unwrap()),
+        [pair("a", "1")]
+    );
+    let fault = fault(&path);
+    {
+        let mut fault = fault.lock().unwrap();
+        fault.sync_fails_at = fault.syncs + 1;
+    }
+    database.write(&batch(&[("d", Some("4"))])).unwrap_err();
+    assert_eq!(all(&database), [pair("a", "1")]);
+    database.write_soon(&batch(&[("b", Some("2"))])).unwrap();
+    database.write(&batch(&[("d", Some("4"))])).unwrap();
+    drop(database);
+    let last = [pair("a", "1"), pair("b", "2"), pair("d", "4")];
+    assert_eq!(all(&Database::open(&path, 1 << 20).unwrap()), last);
+}

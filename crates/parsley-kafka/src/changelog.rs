@@ -1,0 +1,156 @@
+//! The topics in which the state of a stage's tasks outlives every machine.
+
+use std::time::Duration;
+
+use futures_executor::block_on;
+use parsley_stage::TopicInfo;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::client::DefaultClientContext;
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+
+use crate::cluster::{ANSWER, Cluster, ClusterError};
+use crate::config::KafkaConfig;
+
+/// A changelog topic as it was found, or made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changelog {
+    pub(crate) topic: TopicInfo,
+    /// How long a removed key's marker is kept at least (`delete.retention.ms`).
+    pub(crate) delete_retention: Duration,
+}
+
+/// A changelog topic cannot be used.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangelogError {
+    /// The cluster gave no answer that helps.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// It could not be made.
+    #[error("the changelog topic {topic} cannot be made: {reason}")]
+    Create {
+        /// The topic.
+        topic: String,
+        /// The cluster's words.
+        reason: String,
+    },
+    /// Its cleanup policy would lose state, or keep all of its past.
+    #[error("the changelog topic {topic} has cleanup.policy={found}, and needs compact")]
+    Policy {
+        /// The topic.
+        topic: String,
+        /// The policy found.
+        found: String,
+    },
+    /// It was made for another number of tasks.
+    #[error("the changelog topic {topic} has {found} partitions, and the stage has {expected} tasks")]
+    Partitions {
+        /// The topic.
+        topic: String,
+        /// How many it has.
+        found: i32,
+        /// How many tasks there are.
+        expected: i32,
+    },
+}
+
+impl ChangelogError {
+    /// Whether asking again may help.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Cluster(_) | Self::Create { .. })
+    }
+}
+
+/// Finds a changelog topic, or makes it, and checks that it fits.
+pub(crate) fn ensure(
+    config: &KafkaConfig,
+    cluster: &Cluster,
+    name: &str,
+    tasks: i32,
+) -> Result<Changelog, ChangelogError> {
+    let admin: AdminClient<DefaultClientContext> = config
+        .client()
+        .create()
+        .map_err(|source| ClusterError::request("an admin client", source))?;
+    let find = || Ok::<_, ChangelogError>(cluster.topics(&[name])?.remove(name).flatten());
+    let topic = match find()? {
+        Some(topic) => topic,
+        None => {
+            create(config, &admin, name, tasks)?;
+            find()?.ok_or_else(|| ChangelogError::Create {
+                topic: name.to_owned(),
+                reason: "it was made, and is not known yet".to_owned(),
+            })?
+        }
+    };
+    if topic.partitions != tasks {
+        return Err(ChangelogError::Partitions {
+            topic: name.to_owned(),
+            found: topic.partitions,
+            expected: tasks,
+        });
+    }
+    let (policy, delete_retention) = settings(&admin, name)?;
+    if policy != "compact" {
+        return Err(ChangelogError::Policy {
+            topic: name.to_owned(),
+            found: policy,
+        });
+    }
+    Ok(Changelog {
+        topic,
+        delete_retention,
+    })
+}
+
+fn create(
+    config: &KafkaConfig,
+    admin: &AdminClient<DefaultClientContext>,
+    name: &str,
+    tasks: i32,
+) -> Result<(), ChangelogError> {
+    let failed = |reason: String| ChangelogError::Create {
+        topic: name.to_owned(),
+        reason,
+    };
+    let replication = config.changelog.replication.unwrap_or(-1);
+    let min_insync = config.changelog.min_insync_replicas.map(|count| count.to_string());
+    let mut topic = NewTopic::new(name, tasks, TopicReplication::Fixed(replication))
+        .set("cleanup.policy", "compact");
+    if let Some(min_insync) = &min_insync {
+        topic = topic.set("min.insync.replicas", min_insync);
+    }
+    let options = AdminOptions::new()
+        .request_timeout(Some(ANSWER))
+        .operation_timeout(Some(ANSWER));
+    let made = block_on(admin.create_topics([&topic], &options));
+    for outcome in made.map_err(|error| failed(error.to_string()))? {
+        match outcome {
+            // Somebody else was as quick.
+            Ok(_) | Err((_, RDKafkaErrorCode::TopicAlreadyExists)) => {}
+            Err((_, code)) => return Err(failed(code.to_string())),
+        }
+    }
+    Ok(())
+}
+
+/// The cleanup policy of a topic, and how long it keeps the markers of removed keys.
+fn settings(
+    admin: &AdminClient<DefaultClientContext>,
+    name: &str,
+) -> Result<(String, Duration), ClusterError> {
+    let failed = |source| ClusterError::request(format!("the configuration of {name}"), source);
+    let options = AdminOptions::new().request_timeout(Some(ANSWER));
+    let described = block_on(admin.describe_configs([&ResourceSpecifier::Topic(name)], &options));
+    let described = described.map_err(failed)?.into_iter().next();
+    let described = described
+        .unwrap_or(Err(RDKafkaErrorCode::UnknownTopicOrPartition))
+        .map_err(|code| failed(KafkaError::AdminOp(code)))?;
+    let value = |setting: &str| described.get(setting)?.value.clone();
+    let retention_ms = value("delete.retention.ms").and_then(|value| value.parse().ok());
+    Ok((
+        value("cleanup.policy").unwrap_or_default(),
+        Duration::from_millis(retention_ms.unwrap_or(0)),
+    ))
+}

@@ -1,0 +1,121 @@
+//! What a host asks the cluster, beside reading and writing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parsley_core::{Channel, Offset, TopicId};
+use parsley_stage::TopicInfo;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+
+use crate::config::KafkaConfig;
+use crate::native::describe_topics;
+use crate::topic::DescribeError;
+
+/// How long one answer may take.
+pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+
+/// How often a topic that is unknown is asked for before it is taken to be missing, and how long in between: a new one can be unknown to
+/// some broker for a moment.
+const TRIES: u32 = 3;
+const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+
+/// The cluster gave no answer, or one that helps nobody. Asking again may.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ClusterError {
+    /// Topics could not be described.
+    #[error(transparent)]
+    Describe(#[from] DescribeError),
+    /// A request failed.
+    #[error("{what}: {source}")]
+    Request {
+        /// What was asked for.
+        what: String,
+        /// librdkafka's error.
+        source: KafkaError,
+    },
+}
+
+impl ClusterError {
+    pub(crate) fn request(what: impl Into<String>, source: KafkaError) -> Self {
+        Self::Request {
+            what: what.into(),
+            source,
+        }
+    }
+}
+
+/// A client that belongs to no group and sees what is not committed.
+pub(crate) struct Cluster {
+    client: BaseConsumer,
+}
+
+impl Cluster {
+    pub(crate) fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
+        let mut client: ClientConfig = config.client();
+        // To a read-committed client an open transaction hides the end (decision K3).
+        client
+            .set("isolation.level", "read_uncommitted")
+            .set("enable.auto.commit", "false")
+            .set("allow.auto.create.topics", "false");
+        Ok(Self {
+            client: client.create()?,
+        })
+    }
+
+    /// The topics of these names, `None` for one that there is not.
+    pub(crate) fn topics(
+        &self,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+        let mut found: BTreeMap<String, Option<TopicInfo>> = BTreeMap::new();
+        for attempt in 1..=TRIES {
+            let open: Vec<&str> = names
+                .iter()
+                .copied()
+                .filter(|name| !matches!(found.get(*name), Some(Some(_))))
+                .collect();
+            if open.is_empty() {
+                break;
+            }
+            if attempt > 1 {
+                std::thread::sleep(BETWEEN_TRIES);
+            }
+            for (name, answer) in
+                open.iter()
+                    .zip(describe_topics(self.client.client(), &open, ANSWER)?)
+            {
+                let info = match answer {
+                    Ok(facts) => Some(TopicInfo {
+                        id: TopicId::from_uuid(facts.id),
+                        partitions: i32::try_from(facts.partitions).unwrap_or(i32::MAX),
+                    }),
+                    Err(DescribeError::Unknown { .. }) => None,
+                    Err(error) => return Err(error.into()),
+                };
+                found.insert((*name).to_owned(), info);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The log start and the high watermark of a partition.
+    pub(crate) fn bounds(&self, topic: &str, partition: i32) -> Result<(Offset, Offset), ClusterError> {
+        self.client
+            .fetch_watermarks(topic, partition, ANSWER)
+            .map_err(|source| ClusterError::request(format!("offsets of {topic}/{partition}"), source))
+    }
+
+    /// The bounds of many partitions, by channel.
+    pub(crate) fn bounds_of<'a>(
+        &self,
+        partitions: impl IntoIterator<Item = (&'a str, Channel)>,
+    ) -> Result<BTreeMap<Channel, (Offset, Offset)>, ClusterError> {
+        partitions
+            .into_iter()
+            .map(|(topic, channel)| Ok((channel, self.bounds(topic, channel.partition)?)))
+            .collect()
+    }
+}

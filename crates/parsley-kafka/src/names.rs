@@ -1,0 +1,19 @@
+//! What a stage is called on the cluster.
+
+use parsley_stage::{App, Stage};
+
+/// The changelog of a stage's ordering state.
+pub(crate) fn ordering_changelog(app: &App, stage: &Stage) -> String {
+    format!("{}-state-changelog", app.consumer_group(stage))
+}
+
+/// The changelog of a stage's fold state.
+pub(crate) fn fold_changelog(app: &App, stage: &Stage) -> String {
+    format!("{}-fold-changelog", app.consumer_group(stage))
+}
+
+/// The transactional id of one of a process's workers: no two workers share one, so none fences another by it. What fences a task's former
+/// owner is the generation that its positions are sent with.
+pub(crate) fn transactional_id(group: &str, process: uuid::Uuid, worker: usize) -> String {
+    format!("{group}-{process}-{worker}")
+}

@@ -1,0 +1,325 @@
+//! The transactional producer of a worker: sends that tell where they came to stand, and the transaction around them.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parsley_core::{Channel, Header, Offset};
+use rdkafka::ClientContext;
+use rdkafka::consumer::ConsumerGroupMetadata;
+use rdkafka::error::{KafkaError, RDKafkaError};
+use rdkafka::message::{Header as KafkaHeader, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
+
+use crate::config::KafkaConfig;
+
+/// How long one call about a transaction may take before it is made again.
+const CALL: Duration = Duration::from_secs(10);
+
+/// What is sent, and where it is to stand.
+pub(crate) struct Send<'a> {
+    pub(crate) topic: &'a str,
+    pub(crate) partition: i32,
+    pub(crate) key: Option<&'a Bytes>,
+    pub(crate) value: Option<&'a Bytes>,
+    pub(crate) timestamp_ms: Option<i64>,
+    pub(crate) headers: &'a [Header],
+}
+
+/// Which of the sends of a transaction a report is about.
+type Tag = Channel;
+
+/// What became of the sends of a transaction, as far as it is known.
+#[derive(Default)]
+struct Reports {
+    /// The highest offset on each channel since it was last asked for.
+    offsets: BTreeMap<Channel, Offset>,
+    failure: Option<ProduceError>,
+}
+
+#[derive(Default)]
+pub(crate) struct Context {
+    reports: Mutex<Reports>,
+}
+
+impl ClientContext for Context {}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = Box<Tag>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, channel: Box<Tag>) {
+        let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        match result {
+            Ok(record) => {
+                let known = reports.offsets.entry(*channel).or_insert(record.offset());
+                *known = record.offset().max(*known);
+            }
+            Err((error, record)) => {
+                let size = record.key_len() + record.payload_len();
+                let failure = ProduceError::of(error.clone(), record.topic(), size);
+                reports.failure.get_or_insert(failure);
+            }
+        }
+    }
+}
+
+/// A send, or a call about its transaction, failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProduceError {
+    /// A record is larger than its topic takes.
+    #[error("a record of {bytes} bytes is larger than topic {topic} takes: raise its max.message.bytes")]
+    TooLarge {
+        /// The topic.
+        topic: String,
+        /// The size of the record's key and value.
+        bytes: usize,
+    },
+    /// The transaction cannot be committed, and is to be aborted.
+    #[error("{what}: {source}")]
+    Abort {
+        /// What failed.
+        what: &'static str,
+        /// librdkafka's error.
+        source: KafkaError,
+    },
+    /// The producer is beyond repair: it was fenced, or its transaction cannot be ended.
+    #[error("{what}: {source}")]
+    Fatal {
+        /// What failed.
+        what: &'static str,
+        /// librdkafka's error.
+        source: KafkaError,
+    },
+}
+
+impl ProduceError {
+    fn of(source: KafkaError, topic: &str, bytes: usize) -> Self {
+        match source.rdkafka_error_code() {
+            Some(RDKafkaErrorCode::MessageSizeTooLarge) => Self::TooLarge {
+                topic: topic.to_owned(),
+                bytes,
+            },
+            _ => Self::Abort {
+                what: "a send",
+                source,
+            },
+        }
+    }
+
+    /// Whether a new producer is needed.
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(self, Self::Fatal { .. })
+    }
+}
+
+trait KeyAndPayload {
+    fn key_len(&self) -> usize;
+    fn payload_len(&self) -> usize;
+}
+
+impl<M: Message> KeyAndPayload for M {
+    fn key_len(&self) -> usize {
+        self.key().map_or(0, <[u8]>::len)
+    }
+
+    fn payload_len(&self) -> usize {
+        Message::payload_len(self)
+    }
+}
+
+/// A producer with a transactional id.
+pub(crate) struct Producer {
+    producer: BaseProducer<Context>,
+    is_open: bool,
+}
+
+impl Producer {
+    /// Makes a producer, and ends what an earlier one of the same id left open.
+    pub(crate) fn new(config: &KafkaConfig, id: &str) -> Result<Self, ProduceError> {
+        let what = "initialising transactions";
+        let fatal = |source| ProduceError::Fatal { what, source };
+        let mut client = config.client();
+        let timeout_ms = config.transaction_timeout.as_millis().to_string();
+        client
+            .set("transactional.id", id)
+            .set("transaction.timeout.ms", timeout_ms)
+            .set("enable.idempotence", "true")
+            // The topics' own limits count.
+            .set("message.max.bytes", "1000000000");
+        let producer: BaseProducer<Context> =
+            client.create_with_context(Context::default()).map_err(fatal)?;
+        producer.init_transactions(CALL).map_err(fatal)?;
+        Ok(Self {
+            producer,
+            is_open: false,
+        })
+    }
+
+    /// Begins a transaction, if none is open.
+    pub(crate) fn begin(&mut self) -> Result<(), ProduceError> {
+        if self.is_open {
+            return Ok(());
+        }
+        *self.reports() = Reports::default();
+        let begun = self.producer.begin_transaction();
+        begun.map_err(|source| classified("beginning a transaction", source))?;
+        self.is_open = true;
+        Ok(())
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Hands a record to the transaction that is open.
+    pub(crate) fn send(&mut self, channel: Channel, send: &Send<'_>) -> Result<(), ProduceError> {
+        self.begin()?;
+        let mut headers = OwnedHeaders::new_with_capacity(send.headers.len());
+        for header in send.headers {
+            headers = headers.insert(KafkaHeader {
+                key: &String::from_utf8_lossy(&header.name),
+                value: header.value.as_deref(),
+            });
+        }
+        let mut record: BaseRecord<'_, [u8], [u8], Box<Tag>> =
+            BaseRecord::with_opaque_to(send.topic, Box::new(channel))
+                .partition(send.partition)
+                .headers(headers);
+        if let Some(key) = send.key {
+            record = record.key(key);
+        }
+        if let Some(value) = send.value {
+            record = record.payload(value);
+        }
+        if let Some(timestamp_ms) = send.timestamp_ms {
+            record = record.timestamp(timestamp_ms);
+        }
+        loop {
+            match self.producer.send(record) {
+                Ok(()) => return self.failure(),
+                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
+                    record = back;
+                    self.producer.poll(Duration::from_millis(100));
+                    self.failure()?;
+                }
+                Err((source, _)) => {
+                    let bytes = send.key.map_or(0, Bytes::len) + send.value.map_or(0, Bytes::len);
+                    return Err(ProduceError::of(source, send.topic, bytes));
+                }
+            }
+        }
+    }
+
+    /// Lets reports come in.
+    pub(crate) fn poll(&self) {
+        self.producer.poll(Duration::ZERO);
+    }
+
+    /// Waits until every send is acknowledged. Returns where the last one on each channel stands, of those that were not told before.
+    pub(crate) fn flush(&mut self, until: Instant) -> Result<Vec<(Channel, Offset)>, ProduceError> {
+        loop {
+            let flushed = self.producer.flush(CALL);
+            self.failure()?;
+            match flushed {
+                Ok(()) => break,
+                Err(source) if Instant::now() >= until => {
+                    return Err(ProduceError::Abort {
+                        what: "waiting for acknowledgements",
+                        source,
+                    });
+                }
+                Err(_) => {}
+            }
+        }
+        let offsets = std::mem::take(&mut self.reports().offsets);
+        Ok(offsets.into_iter().collect())
+    }
+
+    fn failure(&self) -> Result<(), ProduceError> {
+        match &self.reports().failure {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(()),
+        }
+    }
+
+    fn reports(&self) -> std::sync::MutexGuard<'_, Reports> {
+        let reports = &self.producer.context().reports;
+        reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends the positions, in the name of a member of a generation, and commits. An outcome that is not known is asked for until it is.
+    pub(crate) fn commit(
+        &mut self,
+        positions: &[(&str, i32, Offset)],
+        group: &ConsumerGroupMetadata,
+        until: Instant,
+    ) -> Result<(), ProduceError> {
+        let list = || {
+            let mut list = TopicPartitionList::new();
+            for &(topic, partition, offset) in positions {
+                // No position of a task is negative, so the list takes each.
+                let _ = list.add_partition_offset(topic, partition, KafkaOffset::Offset(offset));
+            }
+            list
+        };
+        let what = "sending positions";
+        again(until, what, || {
+            self.producer.send_offsets_to_transaction(&list(), group, CALL)
+        })?;
+        again(until, "committing", || self.producer.commit_transaction(CALL))?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// Aborts the transaction, if one is open. What was sent in it is not read by anybody.
+    pub(crate) fn abort(&mut self, until: Instant) -> Result<(), ProduceError> {
+        if !self.is_open {
+            return Ok(());
+        }
+        again(until, "aborting", || self.producer.abort_transaction(CALL))
+            .map_err(|error| match error {
+                ProduceError::Abort { what, source } => ProduceError::Fatal { what, source },
+                other => other,
+            })?;
+        self.is_open = false;
+        Ok(())
+    }
+}
+
+/// Makes a call about a transaction until it has an outcome that is its own: librdkafka goes on with the call that it was making.
+fn again(
+    until: Instant,
+    what: &'static str,
+    mut call: impl FnMut() -> Result<(), KafkaError>,
+) -> Result<(), ProduceError> {
+    loop {
+        let Err(source) = call() else {
+            return Ok(());
+        };
+        let is_retriable = transaction_error(&source).is_some_and(RDKafkaError::is_retriable);
+        if is_retriable && Instant::now() < until {
+            continue;
+        }
+        return Err(classified(what, source));
+    }
+}
+
+fn transaction_error(error: &KafkaError) -> Option<&RDKafkaError> {
+    match error {
+        KafkaError::Transaction(error) => Some(error),
+        _ => None,
+    }
+}
+
+fn classified(what: &'static str, source: KafkaError) -> ProduceError {
+    let can_be_aborted =
+        transaction_error(&source).is_some_and(|error| error.txn_requires_abort() && !error.is_fatal());
+    match can_be_aborted {
+        true => ProduceError::Abort { what, source },
+        false => ProduceError::Fatal { what, source },
+    }
+}

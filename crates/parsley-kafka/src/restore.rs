@@ -1,0 +1,237 @@
+//! Reading a task's state back from its changelogs, a little at a time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use parsley_core::{Changes, Offset};
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
+
+use crate::changelog::Changelog;
+use crate::cluster::{Cluster, ClusterError};
+use crate::config::KafkaConfig;
+use crate::event::{ConsumerError, Polled};
+use crate::native::EventConsumer;
+use crate::state::{Checkpoint, StateError, StoreKind, TaskState};
+
+/// How much is read before it is written down, in bytes of keys and values.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// The two changelogs of a stage.
+#[derive(Clone, Debug)]
+pub(crate) struct Changelogs {
+    pub(crate) names: [String; 2],
+    pub(crate) topics: [Changelog; 2],
+}
+
+impl Changelogs {
+    pub(crate) fn name(&self, kind: StoreKind) -> &str {
+        match kind {
+            StoreKind::Ordering => &self.names[0],
+            StoreKind::Fold => &self.names[1],
+        }
+    }
+
+    pub(crate) fn topic(&self, kind: StoreKind) -> Changelog {
+        match kind {
+            StoreKind::Ordering => self.topics[0],
+            StoreKind::Fold => self.topics[1],
+        }
+    }
+
+    /// A checkpoint at the beginning of both.
+    fn beginning(&self, now_ms: i64) -> Checkpoint {
+        Checkpoint {
+            topics: self.topics.map(|changelog| changelog.topic.id),
+            next: [0, 0],
+            at_ms: now_ms,
+        }
+    }
+}
+
+/// State could not be read back. It is tried again.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The directory cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The cluster gave no answer.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// The changelog could not be read.
+    #[error("reading the changelog: {0}")]
+    Consumer(ConsumerError),
+    /// No client could be made.
+    #[error("a client for the changelog: {0}")]
+    Client(KafkaError),
+}
+
+/// A restore that is under way.
+pub(crate) struct Restore {
+    consumer: EventConsumer,
+    changelogs: Changelogs,
+    state: TaskState,
+    checkpoint: Checkpoint,
+    /// The high watermarks that have to be reached: what a predecessor had begun by then is waited for.
+    targets: BTreeMap<StoreKind, Offset>,
+    pending: [Changes; 2],
+    pending_bytes: usize,
+    records: u64,
+}
+
+impl Restore {
+    /// Begins where the local state ends, if that can be relied on, and else at the beginning.
+    pub(crate) fn begin(
+        config: &KafkaConfig,
+        cluster: &Cluster,
+        changelogs: &Changelogs,
+        group: &str,
+        partition: i32,
+        dir: &Path,
+        now_ms: i64,
+    ) -> Result<Self, RestoreError> {
+        let mut targets = BTreeMap::new();
+        let mut starts = BTreeMap::new();
+        for kind in StoreKind::BOTH {
+            let (start, end) = cluster.bounds(changelogs.name(kind), partition)?;
+            starts.insert(kind, start);
+            targets.insert(kind, end);
+        }
+        let (state, checkpoint) = TaskState::open(dir)?;
+        let usable = checkpoint.filter(|checkpoint| {
+            let age = Duration::from_millis(now_ms.saturating_sub(checkpoint.at_ms).max(0) as u64);
+            StoreKind::BOTH.into_iter().enumerate().all(|(index, kind)| {
+                let changelog = changelogs.topic(kind);
+                let next = checkpoint.next_of(kind);
+                // Beyond that age compaction may have removed the markers of keys that are still here.
+                checkpoint.topics[index] == changelog.topic.id
+                    && next >= starts[&kind]
+                    && next <= targets[&kind]
+                    && age < changelog.delete_retention / 2
+            })
+        });
+        let (state, checkpoint) = match usable {
+            Some(checkpoint) => (state, checkpoint),
+            None => (state.cleared()?, changelogs.beginning(now_ms)),
+        };
+        let mut client = config.client();
+        client
+            // It joins no group: the name is only for its queue.
+            .set("group.id", format!("{group}-restore"))
+            .set("isolation.level", "read_committed")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("enable.partition.eof", "true")
+            .set("auto.offset.reset", "earliest")
+            .set("allow.auto.create.topics", "false");
+        let consumer: BaseConsumer = client.create().map_err(RestoreError::Client)?;
+        let mut assignment = TopicPartitionList::new();
+        for kind in StoreKind::BOTH {
+            let next = checkpoint.next_of(kind).max(starts[&kind]);
+            let from = KafkaOffset::Offset(next);
+            assignment
+                .add_partition_offset(changelogs.name(kind), partition, from)
+                .map_err(RestoreError::Client)?;
+        }
+        consumer.assign(&assignment).map_err(RestoreError::Client)?;
+        Ok(Self {
+            consumer: EventConsumer::new(consumer).map_err(RestoreError::Client)?,
+            changelogs: changelogs.clone(),
+            state,
+            checkpoint,
+            targets,
+            pending: Default::default(),
+            pending_bytes: 0,
+            records: 0,
+        })
+    }
+
+    /// Reads on for a while. Returns whether everything is read.
+    pub(crate) fn advance(&mut self, budget: Duration) -> Result<bool, RestoreError> {
+        let until = Instant::now() + budget;
+        while !self.is_done() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            match self.consumer.poll(left) {
+                None => return Ok(false),
+                Some(Polled::Record(record)) => {
+                    let kind = self.kind_of(&record.partition.topic);
+                    let key = record.key.unwrap_or_default();
+                    self.take(kind, key, record.value, record.offset + 1)?;
+                }
+                Some(Polled::Eof { partition, offset }) => {
+                    let kind = self.kind_of(&partition.topic);
+                    self.checkpoint.advance(kind, offset);
+                }
+                Some(Polled::Error(error)) if error.fatal => {
+                    return Err(RestoreError::Consumer(error));
+                }
+                // librdkafka goes on by itself.
+                Some(Polled::Error(error)) => tracing::debug!(%error, "reading the changelog"),
+                Some(Polled::Assigned(_) | Polled::Revoked { .. }) => {}
+            }
+        }
+        self.write_down()?;
+        Ok(true)
+    }
+
+    fn is_done(&self) -> bool {
+        StoreKind::BOTH
+            .iter()
+            .all(|kind| self.checkpoint.next_of(*kind) >= self.targets[kind])
+    }
+
+    fn kind_of(&self, topic: &str) -> StoreKind {
+        match topic == self.changelogs.names[0] {
+            true => StoreKind::Ordering,
+            false => StoreKind::Fold,
+        }
+    }
+
+    fn take(
+        &mut self,
+        kind: StoreKind,
+        key: Bytes,
+        value: Option<Bytes>,
+        next: Offset,
+    ) -> Result<(), RestoreError> {
+        self.pending_bytes += key.len() + value.as_ref().map_or(0, Bytes::len);
+        let changes = match kind {
+            StoreKind::Ordering => &mut self.pending[0],
+            StoreKind::Fold => &mut self.pending[1],
+        };
+        changes.0.insert(key, value);
+        self.checkpoint.advance(kind, next);
+        self.records += 1;
+        if self.pending_bytes > BATCH_BYTES {
+            self.write_down()?;
+        }
+        Ok(())
+    }
+
+    fn write_down(&mut self) -> Result<(), RestoreError> {
+        let [ordering, fold] = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        Ok(self.state.apply([&ordering, &fold], self.checkpoint)?)
+    }
+
+    /// How many records were read, and how many offsets are left.
+    pub(crate) fn progress(&self) -> (u64, u64) {
+        let left = StoreKind::BOTH.map(|kind| {
+            let left = self.targets[&kind].saturating_sub(self.checkpoint.next_of(kind));
+            u64::try_from(left).unwrap_or(0)
+        });
+        (self.records, left.iter().sum())
+    }
+
+    /// The state, once everything is read.
+    pub(crate) fn end(self) -> (TaskState, Checkpoint) {
+        (self.state, self.checkpoint)
+    }
+}
