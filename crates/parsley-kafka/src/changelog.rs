@@ -44,7 +44,9 @@ pub enum ChangelogError {
         found: String,
     },
     /// It was made for another number of tasks.
-    #[error("the changelog topic {topic} has {found} partitions, and the stage has {expected} tasks")]
+    #[error(
+        "the changelog topic {topic} has {found} partitions, and the stage has {expected} tasks"
+    )]
     Partitions {
         /// The topic.
         topic: String,
@@ -115,7 +117,10 @@ fn create(
         reason,
     };
     let replication = config.changelog.replication.unwrap_or(-1);
-    let min_insync = config.changelog.min_insync_replicas.map(|count| count.to_string());
+    let min_insync = config
+        .changelog
+        .min_insync_replicas
+        .map(|count| count.to_string());
     let mut topic = NewTopic::new(name, tasks, TopicReplication::Fixed(replication))
         .set("cleanup.policy", "compact");
     if let Some(min_insync) = &min_insync {

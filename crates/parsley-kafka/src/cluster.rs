@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use parsley_core::{Channel, Offset, TopicId};
+use parsley_core::{Offset, TopicId};
 use parsley_stage::TopicInfo;
 use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
@@ -35,6 +35,12 @@ pub enum ClusterError {
         what: String,
         /// librdkafka's error.
         source: KafkaError,
+    },
+    /// A topic was there, and is not any more.
+    #[error("topic {topic} has vanished while it was asked about")]
+    Vanished {
+        /// Its identity.
+        topic: TopicId,
     },
 }
 
@@ -101,21 +107,46 @@ impl Cluster {
         Ok(found)
     }
 
-    /// The log start and the high watermark of a partition.
-    pub(crate) fn bounds(&self, topic: &str, partition: i32) -> Result<(Offset, Offset), ClusterError> {
-        self.client
-            .fetch_watermarks(topic, partition, ANSWER)
-            .map_err(|source| ClusterError::request(format!("offsets of {topic}/{partition}"), source))
+    /// The name that a topic has, and how many partitions; `None` when the cluster has no topic of this identity.
+    fn named(&self, topic: TopicId) -> Result<Option<(String, i32)>, ClusterError> {
+        let metadata = self.client.fetch_metadata(None, ANSWER);
+        let metadata =
+            metadata.map_err(|source| ClusterError::request("the list of topics", source))?;
+        let names: Vec<&str> = metadata.topics().iter().map(|topic| topic.name()).collect();
+        for answer in describe_topics(self.client.client(), &names, ANSWER)? {
+            match answer {
+                Ok(facts) if TopicId::from_uuid(facts.id) == topic => {
+                    let partitions = i32::try_from(facts.partitions).unwrap_or(i32::MAX);
+                    return Ok(Some((facts.name, partitions)));
+                }
+                // Deleted since it was listed.
+                Ok(_) | Err(DescribeError::Unknown { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
     }
 
-    /// The bounds of many partitions, by channel.
-    pub(crate) fn bounds_of<'a>(
+    /// The name that a topic of this identity has.
+    pub(crate) fn name_of(&self, topic: TopicId) -> Result<Option<String>, ClusterError> {
+        Ok(self.named(topic)?.map(|(name, _)| name))
+    }
+
+    /// How many partitions a topic of this identity has.
+    pub(crate) fn partitions_of(&self, topic: TopicId) -> Result<Option<i32>, ClusterError> {
+        Ok(self.named(topic)?.map(|(_, partitions)| partitions))
+    }
+
+    /// The log start and the high watermark of a partition.
+    pub(crate) fn bounds(
         &self,
-        partitions: impl IntoIterator<Item = (&'a str, Channel)>,
-    ) -> Result<BTreeMap<Channel, (Offset, Offset)>, ClusterError> {
-        partitions
-            .into_iter()
-            .map(|(topic, channel)| Ok((channel, self.bounds(topic, channel.partition)?)))
-            .collect()
+        topic: &str,
+        partition: i32,
+    ) -> Result<(Offset, Offset), ClusterError> {
+        self.client
+            .fetch_watermarks(topic, partition, ANSWER)
+            .map_err(|source| {
+                ClusterError::request(format!("offsets of {topic}/{partition}"), source)
+            })
     }
 }

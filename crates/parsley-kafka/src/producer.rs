@@ -29,15 +29,34 @@ pub(crate) struct Send<'a> {
     pub(crate) headers: &'a [Header],
 }
 
-/// Which of the sends of a transaction a report is about.
-type Tag = Channel;
+/// Whose send a report is about, and where it was to go.
+type Tag = (i32, Channel);
 
 /// What became of the sends of a transaction, as far as it is known.
 #[derive(Default)]
 struct Reports {
-    /// The highest offset on each channel since it was last asked for.
-    offsets: BTreeMap<Channel, Offset>,
+    /// Where the last send of each task on each channel stands, of those since it was last asked for.
+    offsets: BTreeMap<Tag, Offset>,
     failure: Option<ProduceError>,
+}
+
+/// Where sends came to stand.
+#[derive(Debug, Default)]
+pub(crate) struct Acknowledged(BTreeMap<Tag, Offset>);
+
+impl Acknowledged {
+    /// What a task's sends came to.
+    pub(crate) fn of(&self, task: i32) -> Vec<(Channel, Offset)> {
+        self.0
+            .iter()
+            .filter(|((of, _), _)| *of == task)
+            .map(|((_, channel), offset)| (*channel, *offset))
+            .collect()
+    }
+
+    pub(crate) fn on(&self, task: i32, channel: Channel) -> Option<Offset> {
+        self.0.get(&(task, channel)).copied()
+    }
 }
 
 #[derive(Default)]
@@ -50,16 +69,15 @@ impl ClientContext for Context {}
 impl ProducerContext for Context {
     type DeliveryOpaque = Box<Tag>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, channel: Box<Tag>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, tag: Box<Tag>) {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(record) => {
-                let known = reports.offsets.entry(*channel).or_insert(record.offset());
+                let known = reports.offsets.entry(*tag).or_insert(record.offset());
                 *known = record.offset().max(*known);
             }
             Err((error, record)) => {
-                let size = record.key_len() + record.payload_len();
-                let failure = ProduceError::of(error.clone(), record.topic(), size);
+                let failure = ProduceError::of(error.clone(), record.topic(), size_of(record));
                 reports.failure.get_or_insert(failure);
             }
         }
@@ -71,7 +89,9 @@ impl ProducerContext for Context {
 #[non_exhaustive]
 pub enum ProduceError {
     /// A record is larger than its topic takes.
-    #[error("a record of {bytes} bytes is larger than topic {topic} takes: raise its max.message.bytes")]
+    #[error(
+        "a record of {bytes} bytes is larger than topic {topic} takes: raise its max.message.bytes"
+    )]
     TooLarge {
         /// The topic.
         topic: String,
@@ -116,19 +136,10 @@ impl ProduceError {
     }
 }
 
-trait KeyAndPayload {
-    fn key_len(&self) -> usize;
-    fn payload_len(&self) -> usize;
-}
-
-impl<M: Message> KeyAndPayload for M {
-    fn key_len(&self) -> usize {
-        self.key().map_or(0, <[u8]>::len)
-    }
-
-    fn payload_len(&self) -> usize {
-        Message::payload_len(self)
-    }
+/// The size of a record's key and value.
+fn size_of(record: &impl Message) -> usize {
+    let bytes = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
+    bytes(record.key()) + bytes(record.payload())
 }
 
 /// A producer with a transactional id.
@@ -150,8 +161,9 @@ impl Producer {
             .set("enable.idempotence", "true")
             // The topics' own limits count.
             .set("message.max.bytes", "1000000000");
-        let producer: BaseProducer<Context> =
-            client.create_with_context(Context::default()).map_err(fatal)?;
+        let producer: BaseProducer<Context> = client
+            .create_with_context(Context::default())
+            .map_err(fatal)?;
         producer.init_transactions(CALL).map_err(fatal)?;
         Ok(Self {
             producer,
@@ -175,8 +187,13 @@ impl Producer {
         self.is_open
     }
 
-    /// Hands a record to the transaction that is open.
-    pub(crate) fn send(&mut self, channel: Channel, send: &Send<'_>) -> Result<(), ProduceError> {
+    /// Hands a task's record to the transaction that is open, or to a new one.
+    pub(crate) fn send(
+        &mut self,
+        task: i32,
+        channel: Channel,
+        send: &Send<'_>,
+    ) -> Result<(), ProduceError> {
         self.begin()?;
         let mut headers = OwnedHeaders::new_with_capacity(send.headers.len());
         for header in send.headers {
@@ -186,7 +203,7 @@ impl Producer {
             });
         }
         let mut record: BaseRecord<'_, [u8], [u8], Box<Tag>> =
-            BaseRecord::with_opaque_to(send.topic, Box::new(channel))
+            BaseRecord::with_opaque_to(send.topic, Box::new((task, channel)))
                 .partition(send.partition)
                 .headers(headers);
         if let Some(key) = send.key {
@@ -219,8 +236,9 @@ impl Producer {
         self.producer.poll(Duration::ZERO);
     }
 
-    /// Waits until every send is acknowledged. Returns where the last one on each channel stands, of those that were not told before.
-    pub(crate) fn flush(&mut self, until: Instant) -> Result<Vec<(Channel, Offset)>, ProduceError> {
+    /// Waits until every send is acknowledged. Returns where the last one of each task on each channel stands, of those that were not told
+    /// before.
+    pub(crate) fn flush(&mut self, until: Instant) -> Result<Acknowledged, ProduceError> {
         loop {
             let flushed = self.producer.flush(CALL);
             self.failure()?;
@@ -235,8 +253,7 @@ impl Producer {
                 Err(_) => {}
             }
         }
-        let offsets = std::mem::take(&mut self.reports().offsets);
-        Ok(offsets.into_iter().collect())
+        Ok(Acknowledged(std::mem::take(&mut self.reports().offsets)))
     }
 
     fn failure(&self) -> Result<(), ProduceError> {
@@ -268,9 +285,12 @@ impl Producer {
         };
         let what = "sending positions";
         again(until, what, || {
-            self.producer.send_offsets_to_transaction(&list(), group, CALL)
+            self.producer
+                .send_offsets_to_transaction(&list(), group, CALL)
         })?;
-        again(until, "committing", || self.producer.commit_transaction(CALL))?;
+        again(until, "committing", || {
+            self.producer.commit_transaction(CALL)
+        })?;
         self.is_open = false;
         Ok(())
     }
@@ -280,11 +300,12 @@ impl Producer {
         if !self.is_open {
             return Ok(());
         }
-        again(until, "aborting", || self.producer.abort_transaction(CALL))
-            .map_err(|error| match error {
+        again(until, "aborting", || self.producer.abort_transaction(CALL)).map_err(|error| {
+            match error {
                 ProduceError::Abort { what, source } => ProduceError::Fatal { what, source },
                 other => other,
-            })?;
+            }
+        })?;
         self.is_open = false;
         Ok(())
     }
@@ -316,8 +337,8 @@ fn transaction_error(error: &KafkaError) -> Option<&RDKafkaError> {
 }
 
 fn classified(what: &'static str, source: KafkaError) -> ProduceError {
-    let can_be_aborted =
-        transaction_error(&source).is_some_and(|error| error.txn_requires_abort() && !error.is_fatal());
+    let can_be_aborted = transaction_error(&source)
+        .is_some_and(|error| error.txn_requires_abort() && !error.is_fatal());
     match can_be_aborted {
         true => ProduceError::Abort { what, source },
         false => ProduceError::Fatal { what, source },

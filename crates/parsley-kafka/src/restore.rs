@@ -104,15 +104,18 @@ impl Restore {
         let (state, checkpoint) = TaskState::open(dir)?;
         let usable = checkpoint.filter(|checkpoint| {
             let age = Duration::from_millis(now_ms.saturating_sub(checkpoint.at_ms).max(0) as u64);
-            StoreKind::BOTH.into_iter().enumerate().all(|(index, kind)| {
-                let changelog = changelogs.topic(kind);
-                let next = checkpoint.next_of(kind);
-                // Beyond that age compaction may have removed the markers of keys that are still here.
-                checkpoint.topics[index] == changelog.topic.id
-                    && next >= starts[&kind]
-                    && next <= targets[&kind]
-                    && age < changelog.delete_retention / 2
-            })
+            StoreKind::BOTH
+                .into_iter()
+                .enumerate()
+                .all(|(index, kind)| {
+                    let changelog = changelogs.topic(kind);
+                    let next = checkpoint.next_of(kind);
+                    // Beyond that age compaction may have removed the markers of keys that are still here.
+                    checkpoint.topics[index] == changelog.topic.id
+                        && next >= starts[&kind]
+                        && next <= targets[&kind]
+                        && age < changelog.delete_retention / 2
+                })
         });
         let (state, checkpoint) = match usable {
             Some(checkpoint) => (state, checkpoint),

@@ -1,0 +1,202 @@
+//! The host: runs the tasks of an application that the cluster gives to this process.
+
+use std::borrow::Borrow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parsley_stage::App;
+use uuid::Uuid;
+
+use crate::board::Board;
+use crate::cluster::Cluster;
+use crate::config::{ConfigError, KafkaConfig};
+use crate::stage::{Declared, StageError, StopFlag};
+use crate::status::{DeliveryEvent, Status, WorkerState};
+use crate::worker::Worker;
+
+type Observer = Arc<dyn Fn(&DeliveryEvent) + Send + Sync>;
+
+/// Runs applications on Apache Kafka. Every process that runs one takes a share of its tasks.
+#[derive(Clone)]
+pub struct KafkaHost {
+    config: Arc<KafkaConfig>,
+    on_delivery: Option<Observer>,
+}
+
+impl fmt::Debug for KafkaHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaHost")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An application cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// What the cluster says of a stage's topics does not fit.
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    /// No client could be made.
+    #[error("no client for the cluster: {0}")]
+    Client(rdkafka::error::KafkaError),
+    /// The system has no thread for a worker.
+    #[error("no thread for a worker of stage {stage}: {source}")]
+    Thread {
+        /// The stage.
+        stage: String,
+        /// The system's error.
+        source: std::io::Error,
+    },
+}
+
+impl KafkaHost {
+    /// A host.
+    ///
+    /// # Errors
+    ///
+    /// When the configuration fails its [check](KafkaConfig::check).
+    pub fn new(config: KafkaConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            config: Arc::new(config),
+            on_delivery: None,
+        })
+    }
+
+    /// Sets an observer of deliveries. It is called on a worker's thread after the step's commit, in the order of each task's deliveries, and
+    /// the worker waits for it.
+    #[must_use]
+    pub fn on_delivery(
+        mut self,
+        observer: impl Fn(&DeliveryEvent) + Send + Sync + 'static,
+    ) -> Self {
+        self.on_delivery = Some(Arc::new(observer));
+        self
+    }
+
+    /// Starts an application: each of its stages joins its consumer group, with as many members as there are workers. A cluster that does not
+    /// answer is asked again until it does.
+    ///
+    /// # Errors
+    ///
+    /// When the cluster answers, and a topic is missing, the inputs of a stage have different numbers of partitions, or a changelog topic
+    /// does not fit. When the system has no thread.
+    pub fn start(&self, app: impl Borrow<App>) -> Result<KafkaRunning, StartError> {
+        let app = app.borrow();
+        let process = Uuid::new_v4();
+        let cluster = Cluster::new(&self.config).map_err(StartError::Client)?;
+        let mut stages = Vec::new();
+        for stage in app.stages() {
+            let declared = Declared::new(Arc::clone(&self.config), app, stage, process);
+            let resolved = match declared.resolve(&cluster) {
+                Ok(resolved) => Some(Arc::new(resolved)),
+                Err(error) if error.may_pass() => None,
+                Err(error) => return Err(error.into()),
+            };
+            stages.push((declared, resolved));
+        }
+        let numbers: Vec<(Arc<str>, usize)> = stages
+            .iter()
+            .flat_map(|(declared, _)| {
+                std::iter::repeat_n(Arc::clone(&declared.stage_name), self.config.workers)
+            })
+            .enumerate()
+            .map(|(number, stage)| (stage, number))
+            .collect();
+        let running = KafkaRunning {
+            board: Arc::new(Board::new(numbers, self.on_delivery.clone())),
+            stop: StopFlag::default(),
+            threads: Mutex::default(),
+        };
+        let mut number = 0;
+        for (declared, resolved) in &stages {
+            for _ in 0..self.config.workers {
+                let worker = Worker {
+                    declared: declared.clone(),
+                    number,
+                    stop: running.stop.clone(),
+                    board: Arc::clone(&running.board),
+                    resolved: resolved.clone(),
+                    refused: BTreeMap::new(),
+                    failures: 0,
+                };
+                // Should one not start, dropping `running` stops those that did.
+                let thread = std::thread::Builder::new()
+                    .name(format!("{}-{number}", declared.group))
+                    .spawn(move || worker.run())
+                    .map_err(|source| StartError::Thread {
+                        stage: declared.stage_name.to_string(),
+                        source,
+                    })?;
+                running
+                    .threads
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(thread);
+                number += 1;
+            }
+        }
+        Ok(running)
+    }
+}
+
+/// An application that runs in this process. Dropping it stops it.
+#[must_use = "dropping it stops the application"]
+pub struct KafkaRunning {
+    board: Arc<Board>,
+    stop: StopFlag,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl fmt::Debug for KafkaRunning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KafkaRunning")
+            .field("status", &self.status())
+            .finish_non_exhaustive()
+    }
+}
+
+impl KafkaRunning {
+    /// What each worker is doing.
+    pub fn status(&self) -> Status {
+        self.board.status()
+    }
+
+    /// Waits until the status is as wished, or the time is over. Returns whether it is.
+    pub fn wait(&self, bound: Duration, is_reached: impl FnMut(&Status) -> bool) -> bool {
+        self.board.wait(bound, is_reached)
+    }
+
+    /// Stops the application in this process: each worker commits the step in flight and leaves its group. Returns the last status.
+    pub fn stop(&self) -> Status {
+        self.stop.raise();
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // A panic inside is caught, and shows in the status.
+            let _ = thread.join();
+        }
+        self.status()
+    }
+
+    /// Whether every worker has ended.
+    pub fn is_over(&self) -> bool {
+        let over = |state: &WorkerState| {
+            matches!(state, WorkerState::Stopped | WorkerState::Failed { .. })
+        };
+        self.status()
+            .workers
+            .iter()
+            .all(|worker| over(&worker.state))
+    }
+}
+
+impl Drop for KafkaRunning {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}

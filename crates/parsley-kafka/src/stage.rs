@@ -1,0 +1,196 @@
+//! A stage as its workers know it: what stays the same from one session to the next.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parsley_core::{Channel, TopicId};
+use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
+use uuid::Uuid;
+
+use crate::changelog::{self, ChangelogError};
+use crate::cluster::{Cluster, ClusterError};
+use crate::config::KafkaConfig;
+use crate::names;
+use crate::restore::Changelogs;
+
+/// Why the workers of a stage cannot begin.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StageError {
+    /// The cluster gave no answer. It is asked again.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    /// Topics of the declaration do not exist.
+    #[error("these topics do not exist: {}", topics.join(", "))]
+    MissingTopics {
+        /// Their names, in order.
+        topics: Vec<String>,
+    },
+    /// The inputs of a stage have different numbers of partitions, so that no task sees all records of a key.
+    #[error(
+        "co-partition: the inputs of stage {stage} have different numbers of partitions: {}",
+        listed(partitions)
+    )]
+    CoPartition {
+        /// The stage.
+        stage: String,
+        /// The inputs and how many partitions each has.
+        partitions: BTreeMap<String, i32>,
+    },
+    /// A changelog topic cannot be used. One of another number of partitions is guard G15.
+    #[error(transparent)]
+    Changelog(#[from] ChangelogError),
+}
+
+impl StageError {
+    /// Whether asking again may help.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Self::Cluster(_) => true,
+            Self::Changelog(error) => error.may_pass(),
+            Self::MissingTopics { .. } | Self::CoPartition { .. } => false,
+        }
+    }
+}
+
+fn listed(partitions: &BTreeMap<String, i32>) -> String {
+    let each: Vec<String> = partitions
+        .iter()
+        .map(|(topic, count)| format!("{topic} has {count}"))
+        .collect();
+    each.join(", ")
+}
+
+/// Asks workers to stop.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StopFlag(Arc<AtomicBool>);
+
+impl StopFlag {
+    pub(crate) fn raise(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A stage of an application, before the cluster was asked about it.
+#[derive(Clone)]
+pub(crate) struct Declared {
+    pub(crate) config: Arc<KafkaConfig>,
+    pub(crate) application: String,
+    pub(crate) stage: Stage,
+    pub(crate) stage_name: Arc<str>,
+    pub(crate) group: String,
+    pub(crate) process: Uuid,
+    ordering_changelog: String,
+    fold_changelog: String,
+}
+
+impl Declared {
+    pub(crate) fn new(config: Arc<KafkaConfig>, app: &App, stage: &Stage, process: Uuid) -> Self {
+        Self {
+            config,
+            application: app.name().to_owned(),
+            stage_name: stage.name().into(),
+            group: app.consumer_group(stage),
+            process,
+            ordering_changelog: names::ordering_changelog(app, stage),
+            fold_changelog: names::fold_changelog(app, stage),
+            stage: stage.clone(),
+        }
+    }
+
+    /// Asks the cluster for the stage's topics, and finds or makes its changelogs.
+    pub(crate) fn resolve(&self, cluster: &Cluster) -> Result<Resolved, StageError> {
+        let names: Vec<&str> = self.stage.inputs().chain(self.stage.sinks()).collect();
+        let mut unique = names.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        let found = cluster.topics(&unique)?;
+        let missing: Vec<String> = found
+            .iter()
+            .filter(|(_, info)| info.is_none())
+            .map(|(name, _)| name.clone())
+            .collect();
+        if !missing.is_empty() {
+            return Err(StageError::MissingTopics { topics: missing });
+        }
+        let topics: BTreeMap<String, TopicInfo> = found
+            .into_iter()
+            .filter_map(|(name, info)| Some((name, info?)))
+            .collect();
+        let partitions: BTreeMap<String, i32> = self
+            .stage
+            .inputs()
+            .filter_map(|name| Some((name.to_owned(), topics.get(name)?.partitions)))
+            .collect();
+        let width = partitions.values().copied().next().unwrap_or(0);
+        if partitions.values().any(|count| *count != width) {
+            return Err(StageError::CoPartition {
+                stage: self.stage_name.to_string(),
+                partitions,
+            });
+        }
+        let ensure = |name: &str| changelog::ensure(&self.config, cluster, name, width);
+        let changelogs = Changelogs {
+            topics: [
+                ensure(&self.ordering_changelog)?,
+                ensure(&self.fold_changelog)?,
+            ],
+            names: [self.ordering_changelog.clone(), self.fold_changelog.clone()],
+        };
+        let names = topics
+            .iter()
+            .map(|(name, info)| (info.id, Arc::from(name.as_str())))
+            .collect();
+        Ok(Resolved {
+            topics,
+            names,
+            width,
+            changelogs,
+        })
+    }
+
+    pub(crate) fn task_dir(&self, partition: i32) -> PathBuf {
+        self.config
+            .state_dir
+            .join(&self.application)
+            .join(&*self.stage_name)
+            .join(partition.to_string())
+    }
+}
+
+/// A stage's topics, as the cluster has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Resolved {
+    pub(crate) topics: BTreeMap<String, TopicInfo>,
+    names: BTreeMap<TopicId, Arc<str>>,
+    /// How many tasks the stage has.
+    pub(crate) width: i32,
+    pub(crate) changelogs: Changelogs,
+}
+
+impl Resolved {
+    pub(crate) fn task_config(&self, declared: &Declared, partition: i32) -> TaskConfig {
+        TaskConfig {
+            node: declared.config.node,
+            max_rounds: declared.config.max_rounds,
+            max_step_deliveries: declared.config.max_step_deliveries,
+            ..TaskConfig::new(declared.application.clone(), partition, self.topics.clone())
+        }
+    }
+
+    /// The name of one of the stage's topics.
+    pub(crate) fn name_of(&self, topic: TopicId) -> Option<&Arc<str>> {
+        self.names.get(&topic)
+    }
+
+    /// The channel that a partition of one of the stage's topics is.
+    pub(crate) fn channel(&self, topic: &str, partition: i32) -> Option<Channel> {
+        Some(self.topics.get(topic)?.id.partition(partition))
+    }
+}

@@ -1,0 +1,139 @@
+//! What an application is doing in this process, as its operator sees it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parsley_core::{Channel, Offset, Refusal};
+
+/// The state of an application in this process: one entry for each worker.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Status {
+    /// Its workers, stages in the order declared.
+    pub workers: Vec<WorkerStatus>,
+}
+
+impl Status {
+    /// The tasks of all workers, with the stage of each and its partition.
+    pub fn tasks(&self) -> impl Iterator<Item = (&str, i32, &TaskStatus)> {
+        self.workers.iter().flat_map(|worker| {
+            let tasks = worker.tasks.iter();
+            tasks.map(|(partition, task)| (&*worker.stage, *partition, task))
+        })
+    }
+
+    /// How many records have been delivered by the tasks that are assigned now.
+    pub fn delivered(&self) -> u64 {
+        self.tasks().map(|(_, _, task)| task.delivered).sum()
+    }
+
+    /// The refusals, with the stage and the partition that each has stopped.
+    pub fn refused(&self) -> Vec<(&str, i32, &Refusal)> {
+        let refused = self
+            .tasks()
+            .filter_map(|(stage, partition, task)| match &task.state {
+                TaskState::Refused(refusal) => Some((stage, partition, refusal)),
+                _ => None,
+            });
+        refused.collect()
+    }
+}
+
+/// What a worker is doing.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct WorkerStatus {
+    /// Its stage.
+    pub stage: Arc<str>,
+    /// Its number among the application's workers in this process.
+    pub number: usize,
+    /// Whether it works.
+    pub state: WorkerState,
+    /// The tasks of the partitions that are assigned to it.
+    pub tasks: BTreeMap<i32, TaskStatus>,
+}
+
+/// Whether a worker works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerState {
+    /// It does, or waits for something to do.
+    Running,
+    /// A step, or what precedes one, failed. It is tried again.
+    Retrying {
+        /// What failed.
+        message: String,
+        /// How often in a row.
+        attempt: u32,
+    },
+    /// It cannot work, and has ended.
+    Failed {
+        /// Why.
+        message: String,
+    },
+    /// It was stopped.
+    Stopped,
+}
+
+/// What a task is doing. Counts are of committed steps since the partition was assigned.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct TaskStatus {
+    /// Whether it runs.
+    pub state: TaskState,
+    /// Records taken in.
+    pub received: u64,
+    /// Records that came again and were dropped.
+    pub dropped: u64,
+    /// Records delivered to the logic.
+    pub delivered: u64,
+    /// Records taken in and waiting for others, now.
+    pub held: u64,
+    /// Steps committed, that of the opening included.
+    pub steps: u64,
+}
+
+/// Whether a task runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TaskState {
+    /// Its partition is assigned, and it is not open yet.
+    #[default]
+    Assigned,
+    /// Its state is read back from the changelogs.
+    Restoring {
+        /// How many records were read.
+        records: u64,
+        /// How many offsets are left.
+        left: u64,
+    },
+    /// It works, or waits for something to do.
+    Running,
+    /// A guard stopped it; see [`RefusalCode::remedy`](parsley_core::RefusalCode::remedy).
+    Refused(Refusal),
+}
+
+/// A delivery, reported after the step that it belongs to has been committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeliveryEvent {
+    /// The stage.
+    pub stage: Arc<str>,
+    /// The stage's partition.
+    pub partition: i32,
+    /// The record's topic.
+    pub topic: Arc<str>,
+    /// The record's channel.
+    pub channel: Channel,
+    /// The record's offset.
+    pub offset: Offset,
+    /// The record's timestamp.
+    pub timestamp_ms: i64,
+    /// The record's key.
+    pub key: Option<Bytes>,
+    /// The record's clock, canonically encoded: the empty clock if it came without one.
+    pub clock: Bytes,
+    /// Whether it had to wait.
+    pub was_held: bool,
+}

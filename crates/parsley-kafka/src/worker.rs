@@ -1,0 +1,687 @@
+//! A worker: one thread with a consumer, a producer, and the tasks of the partitions that the group gives it.
+//!
+//! Everything happens in the order in which the consumer's queue tells it (decision K6): records and ends are fed to tasks, rebalances end
+//! the step at hand. A step is one transaction over all tasks of the worker; whatever fails aborts it, and the tasks open anew from what is
+//! committed.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use parsley_core::{Channel, Offset, Refusal, RefusalCode};
+use parsley_stage::{RawSend, TaskError};
+use rdkafka::TopicPartitionList;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
+
+use crate::board::Board;
+use crate::cluster::{Cluster, ClusterError};
+use crate::event::{ConsumerError, Partition, Polled};
+use crate::names;
+use crate::native::EventConsumer;
+use crate::producer::{ProduceError, Producer, Send};
+use crate::restore::{Restore, RestoreError};
+use crate::stage::{Declared, Resolved, StageError, StopFlag};
+use crate::state::{StateError, StoreKind};
+
+mod task;
+
+use task::{RunningTask, Slot};
+
+/// How long a worker waits for something to happen before it looks around.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How long a restore reads on before rebalances are looked at.
+const RESTORE_TURN: Duration = Duration::from_millis(50);
+
+/// How many events are fed before deliveries are looked for.
+const EVENTS_PER_TURN: usize = 1000;
+
+/// Something stopped the step at hand.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// A guard refused, or the application's code failed.
+    Task {
+        partition: i32,
+        error: TaskError,
+    },
+    Produce(ProduceError),
+    Consumer(ConsumerError),
+    Client(KafkaError),
+    Cluster(ClusterError),
+    Restore(RestoreError),
+    State(StateError),
+    Stage(StageError),
+}
+
+impl Trouble {
+    fn task(partition: i32, error: TaskError) -> Self {
+        Self::Task { partition, error }
+    }
+
+    /// Whether the clients have to be made anew.
+    fn is_fatal(&self) -> bool {
+        match self {
+            Self::Produce(error) => error.is_fatal(),
+            Self::Consumer(error) => error.fatal,
+            Self::Client(_) | Self::Stage(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Task { error, .. } => error.fmt(f),
+            Self::Produce(error) => error.fmt(f),
+            Self::Consumer(error) => error.fmt(f),
+            Self::Client(error) => error.fmt(f),
+            Self::Cluster(error) => error.fmt(f),
+            Self::Restore(error) => error.fmt(f),
+            Self::State(error) => error.fmt(f),
+            Self::Stage(error) => error.fmt(f),
+        }
+    }
+}
+
+macro_rules! trouble_from {
+    ($($variant:ident($error:ty)),*) => {$(
+        impl From<$error> for Trouble {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+
+trouble_from!(
+    Produce(ProduceError),
+    Consumer(ConsumerError),
+    Client(KafkaError),
+    Cluster(ClusterError),
+    Restore(RestoreError),
+    State(StateError),
+    Stage(StageError)
+);
+
+/// How a session ended.
+enum End {
+    Stopped,
+    Trouble(Trouble),
+}
+
+pub(crate) struct Worker {
+    pub(crate) declared: Declared,
+    pub(crate) number: usize,
+    pub(crate) stop: StopFlag,
+    pub(crate) board: Arc<Board>,
+    /// What the start found; `None` when the cluster did not answer.
+    pub(crate) resolved: Option<Arc<Resolved>>,
+    /// Partitions that a guard has stopped, until the application is started again.
+    pub(crate) refused: BTreeMap<i32, Refusal>,
+    /// How often in a row something has failed.
+    pub(crate) failures: u32,
+}
+
+impl Worker {
+    /// Runs until the application stops.
+    pub(crate) fn run(mut self) {
+        let ended = catch_unwind(AssertUnwindSafe(|| self.run_sessions()));
+        if let Err(panic) = ended {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            self.board
+                .failed(self.number, text.unwrap_or("a panic without a message"));
+        }
+        self.board.ended(self.number);
+    }
+
+    fn run_sessions(&mut self) {
+        while !self.stop.is_raised() {
+            let ended = match Session::begin(self) {
+                Ok(mut session) => session.run(),
+                Err(trouble) => End::Trouble(trouble),
+            };
+            let End::Trouble(trouble) = ended else {
+                return;
+            };
+            if let Trouble::Stage(error) = &trouble
+                && !error.may_pass()
+            {
+                self.board.failed(self.number, &error.to_string());
+                return;
+            }
+            let wait = self.note_failure(&trouble);
+            let until = Instant::now() + wait;
+            while Instant::now() < until && !self.stop.is_raised() {
+                std::thread::sleep(TURN.min(until.saturating_duration_since(Instant::now())));
+            }
+        }
+    }
+
+    /// Takes note of a failure. Returns how long to wait before the next attempt.
+    fn note_failure(&mut self, trouble: &Trouble) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let config = &self.declared.config;
+        let doublings = self.failures.saturating_sub(1).min(31);
+        let wait = config.backoff_first.saturating_mul(1 << doublings);
+        let wait = wait.min(config.backoff_longest);
+        let (group, attempt, wait_ms) = (&self.declared.group, self.failures, wait.as_millis());
+        tracing::warn!(%group, attempt, %trouble, wait_ms, "a step failed and will be tried again");
+        self.board
+            .retrying(self.number, &trouble.to_string(), self.failures);
+        wait
+    }
+}
+
+/// A pair of clients, and what is done with them until one is beyond repair.
+struct Session<'a> {
+    worker: &'a mut Worker,
+    resolved: Arc<Resolved>,
+    cluster: Cluster,
+    producer: Producer,
+    consumer: EventConsumer,
+    slots: BTreeMap<i32, Slot>,
+    /// When the step at hand began.
+    step_since: Option<Instant>,
+    /// When tasks may be opened again after a failure.
+    resume_at: Option<Instant>,
+    /// What can be delivered was not delivered to its end.
+    is_draining: bool,
+}
+
+impl<'a> Session<'a> {
+    fn begin(worker: &'a mut Worker) -> Result<Self, Trouble> {
+        let declared = &worker.declared;
+        let config = &declared.config;
+        let cluster = Cluster::new(config)?;
+        let resolved = match &worker.resolved {
+            Some(resolved) => Arc::clone(resolved),
+            None => Arc::new(declared.resolve(&cluster)?),
+        };
+        worker.resolved = Some(Arc::clone(&resolved));
+        let id = names::transactional_id(&declared.group, declared.process, worker.number);
+        let producer = Producer::new(config, &id)?;
+        let mut client = config.client();
+        client
+            .set("group.id", &declared.group)
+            .set("isolation.level", "read_committed")
+            .set("enable.auto.commit", "false")
+            .set("enable.auto.offset.store", "false")
+            .set("auto.offset.reset", "error")
+            .set("enable.partition.eof", "true")
+            .set("partition.assignment.strategy", "range")
+            .set("allow.auto.create.topics", "false");
+        let consumer: BaseConsumer = client.create()?;
+        let inputs: Vec<&str> = declared.stage.inputs().collect();
+        consumer.subscribe(&inputs)?;
+        Ok(Self {
+            consumer: EventConsumer::new(consumer)?,
+            resolved,
+            cluster,
+            producer,
+            slots: BTreeMap::new(),
+            step_since: None,
+            resume_at: None,
+            is_draining: false,
+            worker,
+        })
+    }
+
+    fn run(&mut self) -> End {
+        loop {
+            if self.worker.stop.is_raised() {
+                return self.stop();
+            }
+            if let Err(trouble) = self.turn() {
+                if let Err(fatal) = self.recover(trouble) {
+                    return End::Trouble(fatal);
+                }
+            }
+        }
+    }
+
+    /// Ends the step at hand, and leaves.
+    fn stop(&mut self) -> End {
+        let ended = self
+            .end_step()
+            .and_then(|()| self.running().try_for_each(|(_, task)| task.rest()));
+        if let Err(trouble) = ended {
+            // What was not committed is done again after the next start.
+            tracing::warn!(%trouble, "the last step was given up");
+            let _ = self.producer.abort(Instant::now() + TURN);
+        }
+        End::Stopped
+    }
+
+    fn running(&mut self) -> impl Iterator<Item = (i32, &mut RunningTask)> {
+        self.slots
+            .iter_mut()
+            .filter_map(|(partition, slot)| match slot {
+                Slot::Running(task) => Some((*partition, &mut **task)),
+                _ => None,
+            })
+    }
+
+    /// Gives up the step at hand, and has its tasks open anew; the clients' trouble is the caller's.
+    fn recover(&mut self, trouble: Trouble) -> Result<(), Trouble> {
+        let until = Instant::now() + self.worker.declared.config.transaction_timeout;
+        self.step_since = None;
+        self.is_draining = false;
+        if trouble.is_fatal() {
+            return Err(trouble);
+        }
+        self.producer.abort(until)?;
+        if let Trouble::Task { partition, error } = &trouble
+            && let Some(refusal) = error.refusal()
+        {
+            self.refuse(*partition, refusal.clone());
+        } else {
+            let wait = self.worker.note_failure(&trouble);
+            self.resume_at = Some(Instant::now() + wait);
+        }
+        for (partition, slot) in &mut self.slots {
+            *slot = match self.worker.refused.get(partition) {
+                Some(refusal) => Slot::Refused(refusal.clone()),
+                None => Slot::Assigned,
+            };
+        }
+        self.assign_running()
+    }
+
+    fn refuse(&mut self, partition: i32, refusal: Refusal) {
+        let group = &self.worker.declared.group;
+        tracing::error!(%group, partition, %refusal, "a guard stopped the task");
+        self.worker
+            .board
+            .refused(self.worker.number, partition, &refusal);
+        self.worker.refused.insert(partition, refusal);
+    }
+
+    /// Has the consumer read for the tasks that run, each from where it is.
+    fn assign_running(&mut self) -> Result<(), Trouble> {
+        let mut list = TopicPartitionList::new();
+        for slot in self.slots.values() {
+            let Slot::Running(task) = slot else { continue };
+            for (channel, position) in &task.positions {
+                if let Some(topic) = self.resolved.name_of(channel.topic) {
+                    let from = rdkafka::Offset::Offset(*position);
+                    list.add_partition_offset(topic, channel.partition, from)?;
+                }
+            }
+        }
+        Ok(self.consumer.consumer().assign(&list)?)
+    }
+
+    fn turn(&mut self) -> Result<(), Trouble> {
+        self.open_tasks()?;
+        let wait = if self.is_draining || self.is_restoring() {
+            Duration::ZERO
+        } else {
+            self.until_step_end().unwrap_or(TURN).min(TURN)
+        };
+        self.feed(wait)?;
+        self.deliver()?;
+        let is_due = self.until_step_end() == Some(Duration::ZERO);
+        let is_full = self.running().any(|(_, task)| task.task.step_is_full());
+        if is_due || is_full {
+            self.end_step()?;
+        }
+        Ok(())
+    }
+
+    fn is_restoring(&self) -> bool {
+        let restores = |slot: &Slot| matches!(slot, Slot::Restoring(_));
+        self.slots.values().any(restores)
+    }
+
+    fn until_step_end(&self) -> Option<Duration> {
+        let end = self.step_since? + self.worker.declared.config.commit_interval;
+        Some(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Restores tasks a little further, and opens those that are restored.
+    fn open_tasks(&mut self) -> Result<(), Trouble> {
+        if self
+            .resume_at
+            .is_some_and(|resume_at| Instant::now() < resume_at)
+        {
+            return Ok(());
+        }
+        self.resume_at = None;
+        let mut has_opened = false;
+        let partitions: Vec<i32> = self.slots.keys().copied().collect();
+        for partition in partitions {
+            let declared = &self.worker.declared;
+            match self.slots.get_mut(&partition) {
+                Some(slot @ Slot::Assigned) => {
+                    let restore = Restore::begin(
+                        &declared.config,
+                        &self.cluster,
+                        &self.resolved.changelogs,
+                        &declared.group,
+                        partition,
+                        &declared.task_dir(partition),
+                        now_ms(),
+                    )?;
+                    *slot = Slot::Restoring(Box::new(restore));
+                }
+                Some(Slot::Restoring(restore)) => {
+                    if !restore.advance(RESTORE_TURN)? {
+                        let (records, left) = restore.progress();
+                        self.worker
+                            .board
+                            .restoring(self.worker.number, partition, records, left);
+                        continue;
+                    }
+                    let Some(Slot::Restoring(restore)) = self.slots.remove(&partition) else {
+                        continue;
+                    };
+                    self.slots.insert(partition, Slot::Assigned);
+                    let task = RunningTask::open(
+                        *restore,
+                        &self.consumer,
+                        &self.cluster,
+                        declared,
+                        &self.resolved,
+                        partition,
+                    )?;
+                    self.slots.insert(partition, Slot::Running(Box::new(task)));
+                    has_opened = true;
+                }
+                _ => {}
+            }
+        }
+        if has_opened {
+            // What the openings write is committed before anything is fed.
+            self.end_step()?;
+            self.assign_running()?;
+        }
+        Ok(())
+    }
+
+    /// Hands tasks what the consumer has for them.
+    fn feed(&mut self, wait: Duration) -> Result<(), Trouble> {
+        let mut wait = wait;
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(polled) = self.consumer.poll(wait) else {
+                return Ok(());
+            };
+            wait = Duration::ZERO;
+            match polled {
+                Polled::Record(record) => {
+                    let (partition, channel) = self.place_of(&record.partition);
+                    if let (Some(Slot::Running(task)), Some(channel)) =
+                        (self.slots.get_mut(&partition), channel)
+                    {
+                        task.receive(channel, record)
+                            .map_err(|error| Trouble::task(partition, error))?;
+                        self.step_since.get_or_insert_with(Instant::now);
+                    }
+                }
+                Polled::Eof {
+                    partition: at,
+                    offset,
+                } => {
+                    let (partition, channel) = self.place_of(&at);
+                    if let (Some(Slot::Running(task)), Some(channel)) =
+                        (self.slots.get_mut(&partition), channel)
+                    {
+                        task.advance(channel, offset)
+                            .map_err(|error| Trouble::task(partition, error))?;
+                        if task.is_dirty {
+                            self.step_since.get_or_insert_with(Instant::now);
+                        }
+                    }
+                }
+                Polled::Assigned(partitions) => self.assigned(&partitions)?,
+                Polled::Revoked { partitions, lost } => self.revoked(&partitions, lost)?,
+                Polled::Error(error) => self.consumer_failed(error)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn place_of(&self, at: &Partition) -> (i32, Option<Channel>) {
+        (at.partition, self.resolved.channel(&at.topic, at.partition))
+    }
+
+    fn assigned(&mut self, partitions: &[Partition]) -> Result<(), Trouble> {
+        // A step may be under way of an assignment that ends with this.
+        self.end_step()?;
+        self.slots = partitions
+            .iter()
+            .map(|at| at.partition)
+            .map(|partition| {
+                let slot = match self.worker.refused.get(&partition) {
+                    Some(refusal) => Slot::Refused(refusal.clone()),
+                    None => Slot::Assigned,
+                };
+                (partition, slot)
+            })
+            .collect();
+        let numbers: Vec<i32> = self.slots.keys().copied().collect();
+        self.worker.board.assigned(self.worker.number, &numbers);
+        self.assign_running()
+    }
+
+    fn revoked(&mut self, partitions: &[Partition], lost: bool) -> Result<(), Trouble> {
+        let ended = if lost { Ok(()) } else { self.end_step() };
+        if lost || ended.is_err() {
+            let until = Instant::now() + self.worker.declared.config.transaction_timeout;
+            self.producer.abort(until)?;
+            self.step_since = None;
+        } else {
+            for (_, task) in self.running() {
+                task.rest()?;
+            }
+        }
+        let numbers: std::collections::BTreeSet<i32> =
+            partitions.iter().map(|at| at.partition).collect();
+        tracing::info!(group = %self.worker.declared.group, ?numbers, lost, "partitions were revoked");
+        // The range assignor is eager: nothing is left of the assignment.
+        self.slots.clear();
+        self.worker.board.assigned(self.worker.number, &[]);
+        self.consumer.consumer().unassign()?;
+        ended
+    }
+
+    fn consumer_failed(&mut self, error: ConsumerError) -> Result<(), Trouble> {
+        let out_of_range = matches!(
+            error.code,
+            RDKafkaErrorCode::OffsetOutOfRange | RDKafkaErrorCode::AutoOffsetReset
+        );
+        if let (true, Some(at)) = (out_of_range, &error.partition)
+            && let (partition, Some(channel)) = self.place_of(at)
+            && let Some(Slot::Running(task)) = self.slots.get(&partition)
+        {
+            let position = task.positions.get(&channel).copied().unwrap_or(0);
+            let found = format!(
+                "the log does not have this position any more: {}",
+                error.reason
+            );
+            let refusal = Refusal::at(RefusalCode::PositionsLost, channel, position, found);
+            return Err(Trouble::task(partition, TaskError::Refused(refusal)));
+        }
+        if error.fatal {
+            return Err(error.into());
+        }
+        // librdkafka goes on by itself.
+        tracing::debug!(%error, "the consumer reports");
+        Ok(())
+    }
+
+    /// Delivers what can be delivered, and hands over what is sent at once.
+    fn deliver(&mut self) -> Result<(), Trouble> {
+        self.is_draining = false;
+        let deadline = self.until_step_end();
+        let until = deadline.map(|left| Instant::now() + left);
+        let Self {
+            slots, producer, ..
+        } = self;
+        for (&partition, slot) in slots.iter_mut() {
+            let Slot::Running(task) = slot else { continue };
+            while !task.task.step_is_full() {
+                let sends = task
+                    .deliver()
+                    .map_err(|error| Trouble::task(partition, error))?;
+                let Some(sends) = sends else { break };
+                hand_over(producer, partition, &sends)?;
+                if until.is_some_and(|until| Instant::now() >= until) {
+                    self.is_draining = true;
+                    break;
+                }
+            }
+            self.is_draining |= task.task.step_is_full();
+        }
+        producer.poll();
+        Ok(())
+    }
+
+    /// Ends the step at hand: the later rounds, the changelog, the positions, the commit; then the local state.
+    fn end_step(&mut self) -> Result<(), Trouble> {
+        self.step_since = None;
+        if !self.running().any(|(_, task)| task.is_dirty) && !self.producer.is_open() {
+            return Ok(());
+        }
+        self.producer.begin()?;
+        let until = Instant::now() + self.worker.declared.config.transaction_timeout;
+        self.send_rounds(until)?;
+        let written = self.write_changelogs(until)?;
+        let positions = self.positions();
+        if positions.is_empty() {
+            // Nothing runs here any more.
+            return Ok(self.producer.abort(until)?);
+        }
+        let group = self.consumer.consumer().group_metadata();
+        let Some(group) = group else {
+            let what = "no group metadata";
+            let source = KafkaError::ClientCreation(what.to_owned());
+            return Err(ProduceError::Abort { what, source }.into());
+        };
+        let named: Vec<(&str, i32, Offset)> = positions
+            .iter()
+            .filter_map(|(channel, position)| {
+                let topic = self.resolved.name_of(channel.topic)?;
+                Some((&**topic, channel.partition, *position))
+            })
+            .collect();
+        self.producer.commit(&named, &group, until)?;
+        self.worker.failures = 0;
+        let now_ms = now_ms();
+        let (board, number) = (Arc::clone(&self.worker.board), self.worker.number);
+        for (partition, task) in self.running() {
+            let counts = task.counts;
+            let deliveries =
+                task.committed(written.get(&partition).copied().unwrap_or_default(), now_ms)?;
+            board.committed(
+                number,
+                partition,
+                counts.received,
+                counts.dropped,
+                deliveries,
+                task.task.held(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Sends round after round, each when all of the one before is acknowledged.
+    fn send_rounds(&mut self, until: Instant) -> Result<(), Trouble> {
+        loop {
+            let acknowledged = self.producer.flush(until)?;
+            let Self {
+                slots, producer, ..
+            } = self;
+            let mut goes_on = false;
+            for (&partition, slot) in slots.iter_mut() {
+                let Slot::Running(task) = slot else { continue };
+                let acknowledged = acknowledged.of(partition);
+                let failed = |error| Trouble::task(partition, error);
+                if task.task.has_later_rounds() {
+                    task.task.fence(&acknowledged).map_err(failed)?;
+                    hand_over(producer, partition, &task.task.take_sends())?;
+                    goes_on = true;
+                } else if !task.is_finished() {
+                    task.finish(&acknowledged).map_err(failed)?;
+                }
+            }
+            if !goes_on {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes what each task changed to its changelogs. Returns where the last entries of each stand.
+    fn write_changelogs(
+        &mut self,
+        until: Instant,
+    ) -> Result<BTreeMap<i32, [Option<Offset>; 2]>, Trouble> {
+        let changelogs = self.resolved.changelogs.clone();
+        let Self {
+            slots, producer, ..
+        } = self;
+        for (&partition, slot) in slots.iter() {
+            let Slot::Running(task) = slot else { continue };
+            for (kind, changes) in StoreKind::BOTH.into_iter().zip(task.changes()) {
+                let channel = changelogs.topic(kind).topic.id.partition(partition);
+                for (key, value) in &changes.0 {
+                    let send = Send {
+                        topic: changelogs.name(kind),
+                        partition,
+                        key: Some(key),
+                        value: value.as_ref(),
+                        timestamp_ms: None,
+                        headers: &[],
+                    };
+                    producer.send(partition, channel, &send)?;
+                }
+            }
+        }
+        let acknowledged = producer.flush(until)?;
+        let written = |partition: i32| {
+            StoreKind::BOTH.map(|kind| {
+                let channel = changelogs.topic(kind).topic.id.partition(partition);
+                acknowledged.on(partition, channel)
+            })
+        };
+        Ok(self
+            .slots
+            .keys()
+            .map(|&partition| (partition, written(partition)))
+            .collect())
+    }
+
+    fn positions(&self) -> BTreeMap<Channel, Offset> {
+        let running = self.slots.values().filter_map(|slot| match slot {
+            Slot::Running(task) => Some(task.positions_to_commit()),
+            _ => None,
+        });
+        running.flatten().collect()
+    }
+}
+
+fn hand_over(producer: &mut Producer, task: i32, sends: &[RawSend]) -> Result<(), ProduceError> {
+    for send in sends {
+        let record = Send {
+            topic: &send.topic,
+            partition: send.channel.partition,
+            key: send.key.as_ref(),
+            value: send.value.as_ref(),
+            timestamp_ms: Some(send.timestamp_ms),
+            headers: &send.headers,
+        };
+        producer.send(task, send.channel, &record)?;
+    }
+    Ok(())
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
+}
