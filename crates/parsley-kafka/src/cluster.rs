@@ -107,34 +107,25 @@ impl Cluster {
         Ok(found)
     }
 
-    /// The name that a topic has, and how many partitions; `None` when the cluster has no topic of this identity.
-    fn named(&self, topic: TopicId) -> Result<Option<(String, i32)>, ClusterError> {
+    /// Every topic that the cluster shows to this client: names and partition counts by identity.
+    pub(crate) fn all_topics(&self) -> Result<BTreeMap<TopicId, (String, i32)>, ClusterError> {
         let metadata = self.client.fetch_metadata(None, ANSWER);
         let metadata =
             metadata.map_err(|source| ClusterError::request("the list of topics", source))?;
         let names: Vec<&str> = metadata.topics().iter().map(|topic| topic.name()).collect();
+        let mut all = BTreeMap::new();
         for answer in describe_topics(self.client.client(), &names, ANSWER)? {
             match answer {
-                Ok(facts) if TopicId::from_uuid(facts.id) == topic => {
+                Ok(facts) => {
                     let partitions = i32::try_from(facts.partitions).unwrap_or(i32::MAX);
-                    return Ok(Some((facts.name, partitions)));
+                    all.insert(TopicId::from_uuid(facts.id), (facts.name, partitions));
                 }
                 // Deleted since it was listed.
-                Ok(_) | Err(DescribeError::Unknown { .. }) => {}
+                Err(DescribeError::Unknown { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(None)
-    }
-
-    /// The name that a topic of this identity has.
-    pub(crate) fn name_of(&self, topic: TopicId) -> Result<Option<String>, ClusterError> {
-        Ok(self.named(topic)?.map(|(name, _)| name))
-    }
-
-    /// How many partitions a topic of this identity has.
-    pub(crate) fn partitions_of(&self, topic: TopicId) -> Result<Option<i32>, ClusterError> {
-        Ok(self.named(topic)?.map(|(_, partitions)| partitions))
+        Ok(all)
     }
 
     /// The log start and the high watermark of a partition.

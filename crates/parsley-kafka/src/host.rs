@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,8 +15,11 @@ use crate::board::Board;
 use crate::cluster::Cluster;
 use crate::config::{ConfigError, KafkaConfig};
 use crate::stage::{Declared, StageError, StopFlag};
-use crate::status::{DeliveryEvent, Status, WorkerState};
+use crate::status::{DeliveryEvent, Status};
 use crate::worker::Worker;
+
+/// How often a wait for signals looks whether one has come.
+const LOOK: Duration = Duration::from_millis(100);
 
 type Observer = Arc<dyn Fn(&DeliveryEvent) + Send + Sync>;
 
@@ -111,6 +115,7 @@ impl KafkaHost {
         let running = KafkaRunning {
             board: Arc::new(Board::new(numbers, self.on_delivery.clone())),
             stop: StopFlag::default(),
+            stop_timeout: self.config.stop_timeout,
             threads: Mutex::default(),
         };
         let mut number = 0;
@@ -150,6 +155,7 @@ impl KafkaHost {
 pub struct KafkaRunning {
     board: Arc<Board>,
     stop: StopFlag,
+    stop_timeout: Duration,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -172,26 +178,43 @@ impl KafkaRunning {
         self.board.wait(bound, is_reached)
     }
 
-    /// Stops the application in this process: each worker commits the step in flight and leaves its group. Returns the last status.
+    /// Stops the application in this process: each worker commits the step in flight and leaves its group. Returns the last status, in which
+    /// a worker that did not end within [`KafkaConfig::stop_timeout`] is still running; its step is given up when the process ends.
     pub fn stop(&self) -> Status {
         self.stop.raise();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = self.board.wait(self.stop_timeout, Status::is_over);
         for thread in threads.drain(..) {
-            // A panic inside is caught, and shows in the status.
-            let _ = thread.join();
+            if is_over {
+                // A panic inside is caught, and shows in the status.
+                let _ = thread.join();
+            }
         }
         self.status()
     }
 
-    /// Whether every worker has ended.
-    pub fn is_over(&self) -> bool {
-        let over = |state: &WorkerState| {
-            matches!(state, WorkerState::Stopped | WorkerState::Failed { .. })
-        };
-        self.status()
-            .workers
-            .iter()
-            .all(|worker| over(&worker.state))
+    /// Waits until the process is asked to end (SIGTERM, SIGINT) or every worker has ended, and stops the application. Returns the last
+    /// status. A second signal ends the process at once, as if it had not been asked for.
+    ///
+    /// # Errors
+    ///
+    /// When the system does not let signals be waited for.
+    pub fn run_until_signalled(&self) -> std::io::Result<Status> {
+        let asked = Arc::new(AtomicBool::new(false));
+        let mut registered = Vec::new();
+        for signal in signal_hook::consts::TERM_SIGNALS {
+            // In this order: the first signal only raises the flag that makes the second end the process.
+            let end =
+                signal_hook::flag::register_conditional_shutdown(*signal, 1, Arc::clone(&asked))?;
+            registered.push(end);
+            registered.push(signal_hook::flag::register(*signal, Arc::clone(&asked))?);
+        }
+        while !asked.load(Ordering::SeqCst) && !self.board.wait(LOOK, Status::is_over) {}
+        let status = self.stop();
+        for registration in registered {
+            signal_hook::low_level::unregister(registration);
+        }
+        Ok(status)
     }
 }
 

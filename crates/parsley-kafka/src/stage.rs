@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parsley_core::{Channel, TopicId};
+use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
 use uuid::Uuid;
 
@@ -39,7 +39,15 @@ pub enum StageError {
         /// The inputs and how many partitions each has.
         partitions: BTreeMap<String, i32>,
     },
-    /// A changelog topic cannot be used. One of another number of partitions is guard G15.
+    /// A guard refuses the whole stage (G15).
+    #[error("stage {stage}: {refusal}")]
+    Refused {
+        /// The stage.
+        stage: String,
+        /// Which guard, and why.
+        refusal: Refusal,
+    },
+    /// A changelog topic cannot be used.
     #[error(transparent)]
     Changelog(#[from] ChangelogError),
 }
@@ -50,7 +58,7 @@ impl StageError {
         match self {
             Self::Cluster(_) => true,
             Self::Changelog(error) => error.may_pass(),
-            Self::MissingTopics { .. } | Self::CoPartition { .. } => false,
+            Self::MissingTopics { .. } | Self::CoPartition { .. } | Self::Refused { .. } => false,
         }
     }
 }
@@ -135,7 +143,17 @@ impl Declared {
                 partitions,
             });
         }
-        let ensure = |name: &str| changelog::ensure(&self.config, cluster, name, width);
+        let ensure = |name: &str| {
+            let found = changelog::ensure(&self.config, cluster, name, width);
+            found.map_err(|error| match error {
+                // It was made for as many tasks as the inputs had partitions.
+                ChangelogError::Partitions { .. } => StageError::Refused {
+                    stage: self.stage_name.to_string(),
+                    refusal: Refusal::of_node(RefusalCode::TaskWidth, error.to_string()),
+                },
+                error => error.into(),
+            })
+        };
         let changelogs = Changelogs {
             topics: [
                 ensure(&self.ordering_changelog)?,
@@ -150,7 +168,6 @@ impl Declared {
         Ok(Resolved {
             topics,
             names,
-            width,
             changelogs,
         })
     }
@@ -169,8 +186,6 @@ impl Declared {
 pub(crate) struct Resolved {
     pub(crate) topics: BTreeMap<String, TopicInfo>,
     names: BTreeMap<TopicId, Arc<str>>,
-    /// How many tasks the stage has.
-    pub(crate) width: i32,
     pub(crate) changelogs: Changelogs,
 }
 

@@ -23,6 +23,17 @@ impl Status {
         })
     }
 
+    /// Whether every worker has ended.
+    pub fn is_over(&self) -> bool {
+        let over = |worker: &WorkerStatus| {
+            matches!(
+                worker.state,
+                WorkerState::Stopped | WorkerState::Failed { .. }
+            )
+        };
+        self.workers.iter().all(over)
+    }
+
     /// How many records have been delivered by the tasks that are assigned now.
     pub fn delivered(&self) -> u64 {
         self.tasks().map(|(_, _, task)| task.delivered).sum()

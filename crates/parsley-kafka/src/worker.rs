@@ -27,8 +27,10 @@ use crate::stage::{Declared, Resolved, StageError, StopFlag};
 use crate::state::{StateError, StoreKind};
 
 mod task;
+mod watch;
 
 use task::{RunningTask, Slot};
+use watch::Watch;
 
 /// How long a worker waits for something to happen before it looks around.
 const TURN: Duration = Duration::from_millis(100);
@@ -191,6 +193,7 @@ struct Session<'a> {
     resume_at: Option<Instant>,
     /// What can be delivered was not delivered to its end.
     is_draining: bool,
+    watch: Watch,
 }
 
 impl<'a> Session<'a> {
@@ -227,6 +230,7 @@ impl<'a> Session<'a> {
             step_since: None,
             resume_at: None,
             is_draining: false,
+            watch: Watch::default(),
             worker,
         })
     }
@@ -285,7 +289,7 @@ impl<'a> Session<'a> {
         }
         for (partition, slot) in &mut self.slots {
             *slot = match self.worker.refused.get(partition) {
-                Some(refusal) => Slot::Refused(refusal.clone()),
+                Some(_) => Slot::Refused,
                 None => Slot::Assigned,
             };
         }
@@ -329,6 +333,10 @@ impl<'a> Session<'a> {
         let is_full = self.running().any(|(_, task)| task.task.step_is_full());
         if is_due || is_full {
             self.end_step()?;
+        }
+        // Between steps.
+        if self.step_since.is_none() {
+            self.look_around()?;
         }
         Ok(())
     }
@@ -398,6 +406,8 @@ impl<'a> Session<'a> {
         if has_opened {
             // What the openings write is committed before anything is fed.
             self.end_step()?;
+            self.watch.is_due_now();
+            self.look_around()?;
             self.assign_running()?;
         }
         Ok(())
@@ -457,7 +467,7 @@ impl<'a> Session<'a> {
             .map(|at| at.partition)
             .map(|partition| {
                 let slot = match self.worker.refused.get(&partition) {
-                    Some(refusal) => Slot::Refused(refusal.clone()),
+                    Some(_) => Slot::Refused,
                     None => Slot::Assigned,
                 };
                 (partition, slot)

@@ -57,6 +57,7 @@ mod outbox;
 pub mod partition;
 mod rounds;
 mod stage;
+pub mod sweep;
 pub mod task;
 mod topic;
 

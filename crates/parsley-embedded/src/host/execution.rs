@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
 use parsley_stage::opening::read_from;
+use parsley_stage::sweep::{Learned, Sweep};
 use parsley_stage::{Processed, RawSend, StepCommit, Task};
 
 use super::audit::Audit;
@@ -18,7 +19,6 @@ use super::journal::Journal;
 use super::observed::Observed;
 use super::reads::Reads;
 use super::status::InputStatus;
-use super::sweep::{Learned, Sweep};
 use crate::log::{
     Fetch, FetchLimits, Fetched, OutOfRange, SendError, State, StepChanges, StepWriter,
 };

@@ -31,7 +31,6 @@ mod settings;
 mod start;
 mod status;
 mod stepper;
-mod sweep;
 #[cfg(test)]
 mod tests;
 mod worker;

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parsley_core::{Changes, Channel, Header, Offset, Record, Refusal};
+use parsley_core::{Changes, Channel, Header, Offset, Receipt, Record, Scope, TopicId};
 use parsley_stage::opening::{self, Bounds, LogFacts};
+use parsley_stage::sweep::Sweep;
 use parsley_stage::{Processed, RawSend, StepCommit, Task, TaskError};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::Consumer;
@@ -23,7 +24,8 @@ pub(super) enum Slot {
     Assigned,
     Restoring(Box<Restore>),
     Running(Box<RunningTask>),
-    Refused(Refusal),
+    /// A guard has stopped it; the board knows which.
+    Refused,
 }
 
 pub(super) struct RunningTask {
@@ -40,6 +42,8 @@ pub(super) struct RunningTask {
     pub(super) is_dirty: bool,
     pub(super) counts: Counts,
     commit: Option<StepCommit>,
+    pub(super) sweep: Sweep,
+    pub(super) warned_of_wide_clocks: bool,
 }
 
 /// What a step did, for the status.
@@ -55,30 +59,35 @@ struct ClusterFacts<'a> {
     cluster: &'a Cluster,
     declared: &'a Declared,
     resolved: &'a Resolved,
+    /// The cluster's topics, listed when one is asked about that is not the stage's own.
+    all: Option<BTreeMap<TopicId, (String, i32)>>,
 }
 
 impl ClusterFacts<'_> {
-    fn stable(&self, channel: Channel) -> Result<Offset, ClusterError> {
-        let name = self.name(channel)?;
+    fn stable(&self, name: &str, channel: Channel) -> Result<Offset, ClusterError> {
         let bounds = self
             .consumer
             .consumer()
-            .fetch_watermarks(&name, channel.partition, ANSWER);
+            .fetch_watermarks(name, channel.partition, ANSWER);
         let (_, stable) =
             bounds.map_err(|source| ClusterError::request(format!("the end of {name}"), source))?;
         Ok(stable)
     }
 
-    fn name(&self, channel: Channel) -> Result<String, ClusterError> {
-        match self.resolved.name_of(channel.topic) {
-            Some(name) => Ok(name.to_string()),
-            None => self
-                .cluster
-                .name_of(channel.topic)?
-                .ok_or_else(|| ClusterError::Vanished {
-                    topic: channel.topic,
-                }),
+    fn name(&mut self, channel: Channel) -> Result<String, ClusterError> {
+        if let Some(name) = self.resolved.name_of(channel.topic) {
+            return Ok(name.to_string());
         }
+        let topic = channel.topic;
+        let named = self.all()?.get(&topic).map(|(name, _)| name.clone());
+        named.ok_or(ClusterError::Vanished { topic })
+    }
+
+    fn all(&mut self) -> Result<&BTreeMap<TopicId, (String, i32)>, ClusterError> {
+        if self.all.is_none() {
+            self.all = Some(self.cluster.all_topics()?);
+        }
+        Ok(self.all.get_or_insert_default())
     }
 }
 
@@ -111,14 +120,14 @@ impl LogFacts for ClusterFacts<'_> {
         Ok(positions)
     }
 
-    fn partitions(&mut self, topic: parsley_core::TopicId) -> Result<Option<i32>, ClusterError> {
+    fn partitions(&mut self, topic: TopicId) -> Result<Option<i32>, ClusterError> {
         match self.resolved.name_of(topic) {
             Some(name) => Ok(self
                 .resolved
                 .topics
                 .get(&**name)
                 .map(|info| info.partitions)),
-            None => self.cluster.partitions_of(topic),
+            None => Ok(self.all()?.get(&topic).map(|(_, partitions)| *partitions)),
         }
     }
 
@@ -127,7 +136,7 @@ impl LogFacts for ClusterFacts<'_> {
         let (log_start, high_watermark) = self.cluster.bounds(&name, channel.partition)?;
         Ok(Bounds {
             log_start,
-            last_stable_offset: self.stable(channel)?,
+            last_stable_offset: self.stable(&name, channel)?,
             high_watermark,
         })
     }
@@ -145,13 +154,14 @@ impl RunningTask {
     ) -> Result<Self, Trouble> {
         let (state, checkpoint) = restore.end();
         let ordering = state.store(StoreKind::Ordering);
-        let recorded = parsley_core::Scope::recorded(&ordering)
+        let recorded = Scope::recorded(&ordering)
             .map_err(|error| Trouble::task(partition, TaskError::from(error)))?;
         let mut log = ClusterFacts {
             consumer,
             cluster,
             declared,
             resolved,
+            all: None,
         };
         let facts = opening::open_facts(
             &declared.stage,
@@ -191,6 +201,8 @@ impl RunningTask {
             is_dirty: true,
             counts: Counts::default(),
             commit: None,
+            sweep: Sweep::default(),
+            warned_of_wide_clocks: false,
         })
     }
 
@@ -203,8 +215,8 @@ impl RunningTask {
         let next = record.offset + 1;
         let received = self.task.receive(record_of(channel, record))?;
         match received {
-            parsley_core::Receipt::Accepted => self.counts.received += 1,
-            parsley_core::Receipt::Dropped => self.counts.dropped += 1,
+            Receipt::Accepted => self.counts.received += 1,
+            Receipt::Dropped => self.counts.dropped += 1,
         }
         self.positions.insert(channel, next);
         self.is_dirty = true;

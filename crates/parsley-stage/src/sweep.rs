@@ -1,4 +1,4 @@
-//! When a truncation is due (`docs/protocol.md`, Truncation).
+//! When a truncation is due (`docs/protocol.md`, Truncation): hosts keep what they learn here until it is old enough.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,9 +7,11 @@ use parsley_core::{Channel, Offset, TopicId};
 
 /// What was learned about the channels that stamps name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Learned {
-    pub(crate) log_starts: BTreeMap<Channel, Offset>,
-    pub(crate) gone: BTreeSet<TopicId>,
+pub struct Learned {
+    /// Log starts, by channel.
+    pub log_starts: BTreeMap<Channel, Offset>,
+    /// Topics that are definitively gone.
+    pub gone: BTreeSet<TopicId>,
 }
 
 /// In how many parts of a delay what was learned is kept apart.
@@ -19,19 +21,14 @@ const PARTS: u32 = 4;
 /// about one in each [part](PARTS) of the delay. So little is kept however often there is something to learn, and a bound is a delay, a part
 /// of one and a check interval old at most when it is used.
 #[derive(Debug, Default)]
-pub(crate) struct Sweep {
+pub struct Sweep {
     /// In the order of time.
     learned: Vec<(i64, Learned)>,
 }
 
 impl Sweep {
     /// Takes note of what is known now. Returns the newest that has been known for the delay, once.
-    pub(crate) fn learn(
-        &mut self,
-        now_ms: i64,
-        learned: Learned,
-        delay: Duration,
-    ) -> Option<Learned> {
+    pub fn learn(&mut self, now_ms: i64, learned: Learned, delay: Duration) -> Option<Learned> {
         self.keep(now_ms, learned, delay / PARTS);
         let is_due = |(at_ms, _): &(i64, Learned)| is_past(now_ms, *at_ms, delay);
         let newest = self.learned.iter().rposition(is_due)?;
