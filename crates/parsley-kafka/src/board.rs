@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use parsley_core::Refusal;
+use parsley_core::{Hold, Refusal};
 use parsley_stage::Processed;
 
 use crate::status::{DeliveryEvent, Status, TaskState, TaskStatus, WorkerState, WorkerStatus};
@@ -13,9 +13,15 @@ type Observer = Arc<dyn Fn(&DeliveryEvent) + Send + Sync>;
 
 /// What workers report, and who is told of it.
 pub(crate) struct Board {
-    workers: Mutex<Vec<WorkerStatus>>,
+    shown: Mutex<Shown>,
     changed: Condvar,
     on_delivery: Option<Observer>,
+}
+
+struct Shown {
+    workers: Vec<WorkerStatus>,
+    /// How often it has changed.
+    changes: u64,
 }
 
 impl Board {
@@ -27,41 +33,49 @@ impl Board {
             tasks: BTreeMap::new(),
         };
         Self {
-            workers: Mutex::new(stages.into_iter().map(worker).collect()),
+            shown: Mutex::new(Shown {
+                workers: stages.into_iter().map(worker).collect(),
+                changes: 0,
+            }),
             changed: Condvar::new(),
             on_delivery,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<WorkerStatus>> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(&self, worker: usize, change: impl FnOnce(&mut WorkerStatus)) {
-        if let Some(status) = self.lock().get_mut(worker) {
+        let mut shown = self.lock();
+        if let Some(status) = shown.workers.get_mut(worker) {
             change(status);
+            shown.changes += 1;
         }
+        drop(shown);
         self.changed.notify_all();
     }
 
     pub(crate) fn status(&self) -> Status {
         Status {
-            workers: self.lock().clone(),
+            workers: self.lock().workers.clone(),
         }
     }
 
-    /// Waits until the status is as wished, but not longer than a bound. Returns whether it is.
+    /// Waits until the status is as wished, but not longer than a bound. Returns whether it is. Who is asked may ask for the status.
     pub(crate) fn wait(
         &self,
         bound: Duration,
         mut is_reached: impl FnMut(&Status) -> bool,
     ) -> bool {
         let until = Instant::now() + bound;
-        let mut workers = self.lock();
         loop {
+            let shown = self.lock();
+            let seen = shown.changes;
             let status = Status {
-                workers: workers.clone(),
+                workers: shown.workers.clone(),
             };
+            drop(shown);
             if is_reached(&status) {
                 return true;
             }
@@ -69,11 +83,12 @@ impl Board {
             if left.is_zero() {
                 return false;
             }
-            workers = self
-                .changed
-                .wait_timeout(workers, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            let is_unchanged = |shown: &mut Shown| shown.changes == seen;
+            drop(
+                self.changed
+                    .wait_timeout_while(self.lock(), left, is_unchanged)
+                    .unwrap_or_else(PoisonError::into_inner),
+            );
         }
     }
 
@@ -100,6 +115,32 @@ impl Board {
         });
     }
 
+    /// The tasks of these partitions are to be opened anew.
+    pub(crate) fn reopening(&self, worker: usize, partitions: &[i32]) {
+        self.change(worker, |status| {
+            for partition in partitions {
+                let task = status.tasks.entry(*partition).or_default();
+                if !matches!(task.state, TaskState::Refused(_)) {
+                    task.state = TaskState::Assigned;
+                }
+            }
+        });
+    }
+
+    /// What a task has before it: how many offsets, and what its heads wait for.
+    pub(crate) fn ahead(&self, worker: usize, partition: i32, lag: u64, holds: Vec<Hold>) {
+        let is_news = self.lock().workers.get(worker).is_some_and(|status| {
+            let task = status.tasks.get(&partition);
+            task.is_some_and(|task| task.lag != lag || task.holds != holds)
+        });
+        if is_news {
+            self.task(worker, partition, |task| {
+                task.lag = lag;
+                task.holds = holds;
+            });
+        }
+    }
+
     fn task(&self, worker: usize, partition: i32, change: impl FnOnce(&mut TaskStatus)) {
         self.change(worker, |status| {
             change(status.tasks.entry(partition).or_default());
@@ -118,6 +159,7 @@ impl Board {
         if let Some(observer) = &self.on_delivery {
             let stage = self
                 .lock()
+                .workers
                 .get(worker)
                 .map(|status| Arc::clone(&status.stage));
             for delivery in &deliveries {
@@ -135,7 +177,6 @@ impl Board {
             }
         }
         self.change(worker, |status| {
-            status.state = WorkerState::Running;
             let task = status.tasks.entry(partition).or_default();
             task.state = TaskState::Running;
             task.steps += 1;
@@ -144,6 +185,11 @@ impl Board {
             task.delivered += deliveries.len() as u64;
             task.held = held;
         });
+    }
+
+    /// What had failed does not fail any more.
+    pub(crate) fn recovered(&self, worker: usize) {
+        self.change(worker, |status| status.state = WorkerState::Running);
     }
 
     pub(crate) fn retrying(&self, worker: usize, message: &str, attempt: u32) {

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use futures_executor::block_on;
 use parsley_stage::TopicInfo;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication};
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
-use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::cluster::{ANSWER, Cluster, ClusterError};
+use crate::cluster::{self, ANSWER, Cluster, ClusterError};
 use crate::config::KafkaConfig;
 
 /// A changelog topic as it was found, or made.
@@ -145,14 +144,8 @@ fn settings(
     admin: &AdminClient<DefaultClientContext>,
     name: &str,
 ) -> Result<(String, Duration), ClusterError> {
-    let failed = |source| ClusterError::request(format!("the configuration of {name}"), source);
-    let options = AdminOptions::new().request_timeout(Some(ANSWER));
-    let described = block_on(admin.describe_configs([&ResourceSpecifier::Topic(name)], &options));
-    let described = described.map_err(failed)?.into_iter().next();
-    let described = described
-        .unwrap_or(Err(RDKafkaErrorCode::UnknownTopicOrPartition))
-        .map_err(|code| failed(KafkaError::AdminOp(code)))?;
-    let value = |setting: &str| described.get(setting)?.value.clone();
+    let described = cluster::settings(admin, &[name])?;
+    let value = |setting: &str| described.first()?.get(setting)?.value.clone();
     let retention_ms = value("delete.retention.ms").and_then(|value| value.parse().ok());
     Ok((
         value("cleanup.policy").unwrap_or_default(),

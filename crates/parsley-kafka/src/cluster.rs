@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_executor::block_on;
 use parsley_core::{Offset, TopicId};
 use parsley_stage::TopicInfo;
 use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, ConfigResource, ResourceSpecifier};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
 
 use crate::config::KafkaConfig;
 use crate::native::describe_topics;
@@ -140,4 +144,49 @@ impl Cluster {
                 ClusterError::request(format!("offsets of {topic}/{partition}"), source)
             })
     }
+}
+
+/// The settings of topics, in the order asked for.
+pub(crate) fn settings(
+    admin: &AdminClient<DefaultClientContext>,
+    topics: &[&str],
+) -> Result<Vec<ConfigResource>, ClusterError> {
+    let what = || format!("the settings of {}", topics.join(", "));
+    let options = AdminOptions::new().request_timeout(Some(ANSWER));
+    let asked: Vec<ResourceSpecifier<'_>> = topics
+        .iter()
+        .copied()
+        .map(ResourceSpecifier::Topic)
+        .collect();
+    let described = block_on(admin.describe_configs(&asked, &options));
+    described
+        .map_err(|source| ClusterError::request(what(), source))?
+        .into_iter()
+        .map(|described| {
+            described.map_err(|code: RDKafkaErrorCode| {
+                ClusterError::request(what(), KafkaError::AdminOp(code))
+            })
+        })
+        .collect()
+}
+
+/// How large a batch of records each topic takes (`max.message.bytes`).
+pub(crate) fn batch_limits(
+    config: &KafkaConfig,
+    topics: &[&str],
+) -> Result<BTreeMap<String, usize>, ClusterError> {
+    let admin: AdminClient<DefaultClientContext> = config
+        .client()
+        .create()
+        .map_err(|source| ClusterError::request("an admin client", source))?;
+    let limit = |settings: &ConfigResource| {
+        let limit = settings.get("max.message.bytes")?.value.as_ref()?;
+        limit.parse().ok()
+    };
+    let settings = settings(&admin, topics)?;
+    Ok(topics
+        .iter()
+        .zip(&settings)
+        .filter_map(|(topic, settings)| Some(((*topic).to_owned(), limit(settings)?)))
+        .collect())
 }

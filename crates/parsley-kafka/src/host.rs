@@ -128,7 +128,7 @@ impl KafkaHost {
                     board: Arc::clone(&running.board),
                     resolved: resolved.clone(),
                     refused: BTreeMap::new(),
-                    failures: 0,
+                    failing: Default::default(),
                 };
                 // Should one not start, dropping `running` stops those that did.
                 let thread = std::thread::Builder::new()

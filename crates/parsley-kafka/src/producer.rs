@@ -9,7 +9,7 @@ use parsley_core::{Channel, Header, Offset};
 use rdkafka::ClientContext;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, RDKafkaError};
-use rdkafka::message::{Header as KafkaHeader, Message, OwnedHeaders};
+use rdkafka::message::{Header as KafkaHeader, Headers, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
@@ -90,13 +90,16 @@ impl ProducerContext for Context {
 pub enum ProduceError {
     /// A record is larger than its topic takes.
     #[error(
-        "a record of {bytes} bytes is larger than topic {topic} takes: raise its max.message.bytes"
+        "a record of {bytes} bytes is larger than topic {topic} takes{}: raise its max.message.bytes",
+        limit.map(|limit| format!(" ({limit} bytes with the overhead of a batch)")).unwrap_or_default()
     )]
     TooLarge {
         /// The topic.
         topic: String,
-        /// The size of the record's key and value.
+        /// The size of the record's key, value and headers.
         bytes: usize,
+        /// The topic's `max.message.bytes`, as far as it is known.
+        limit: Option<usize>,
     },
     /// The transaction cannot be committed, and is to be aborted.
     #[error("{what}: {source}")]
@@ -122,6 +125,7 @@ impl ProduceError {
             Some(RDKafkaErrorCode::MessageSizeTooLarge) => Self::TooLarge {
                 topic: topic.to_owned(),
                 bytes,
+                limit: None,
             },
             _ => Self::Abort {
                 what: "a send",
@@ -136,21 +140,35 @@ impl ProduceError {
     }
 }
 
-/// The size of a record's key and value.
+/// The size of a record's key, value and headers.
 fn size_of(record: &impl Message) -> usize {
     let bytes = |field: Option<&[u8]>| field.map_or(0, <[u8]>::len);
-    bytes(record.key()) + bytes(record.payload())
+    let headers = record.headers().map_or(0, |headers| {
+        let header = |header: KafkaHeader<'_, &[u8]>| header.key.len() + bytes(header.value);
+        headers.iter().map(header).sum()
+    });
+    bytes(record.key()) + bytes(record.payload()) + headers
 }
+
+/// How large librdkafka makes a batch if nothing is said.
+const BATCH_BYTES: usize = 1_000_000;
 
 /// A producer with a transactional id.
 pub(crate) struct Producer {
     producer: BaseProducer<Context>,
     is_open: bool,
+    /// How large a batch gets at most, unless one record is larger.
+    batch_bytes: usize,
 }
 
 impl Producer {
-    /// Makes a producer, and ends what an earlier one of the same id left open.
-    pub(crate) fn new(config: &KafkaConfig, id: &str) -> Result<Self, ProduceError> {
+    /// Makes a producer, and ends what an earlier one of the same id left open. `smallest_limit` is the smallest `max.message.bytes` of the
+    /// topics that it sends to: a broker takes a batch or refuses it as a whole.
+    pub(crate) fn new(
+        config: &KafkaConfig,
+        id: &str,
+        smallest_limit: Option<usize>,
+    ) -> Result<Self, ProduceError> {
         let what = "initialising transactions";
         let fatal = |source| ProduceError::Fatal { what, source };
         let mut client = config.client();
@@ -161,6 +179,11 @@ impl Producer {
             .set("enable.idempotence", "true")
             // The topics' own limits count.
             .set("message.max.bytes", "1000000000");
+        let wished = config.properties.get("batch.size");
+        let wished = wished.and_then(|bytes| bytes.parse().ok());
+        let batch_bytes = wished.unwrap_or(BATCH_BYTES);
+        let batch_bytes = smallest_limit.map_or(batch_bytes, |limit| batch_bytes.min(limit).max(1));
+        client.set("batch.size", batch_bytes.to_string());
         let producer: BaseProducer<Context> = client
             .create_with_context(Context::default())
             .map_err(fatal)?;
@@ -168,6 +191,7 @@ impl Producer {
         Ok(Self {
             producer,
             is_open: false,
+            batch_bytes,
         })
     }
 
@@ -181,6 +205,11 @@ impl Producer {
         begun.map_err(|source| classified("beginning a transaction", source))?;
         self.is_open = true;
         Ok(())
+    }
+
+    /// Whether a topic with this limit may refuse what fits record by record.
+    pub(crate) fn batches_exceed(&self, limit: usize) -> bool {
+        self.batch_bytes > limit
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -224,7 +253,12 @@ impl Producer {
                     self.failure()?;
                 }
                 Err((source, _)) => {
-                    let bytes = send.key.map_or(0, Bytes::len) + send.value.map_or(0, Bytes::len);
+                    let header = |header: &Header| {
+                        header.name.len() + header.value.as_ref().map_or(0, Bytes::len)
+                    };
+                    let bytes = send.key.map_or(0, Bytes::len)
+                        + send.value.map_or(0, Bytes::len)
+                        + send.headers.iter().map(header).sum::<usize>();
                     return Err(ProduceError::of(source, send.topic, bytes));
                 }
             }

@@ -111,13 +111,10 @@ impl TaskState {
         if path.try_exists().map_err(failed)? {
             match Database::open(&path, CACHE_BYTES) {
                 Ok(database) => {
-                    let state = Self::of(path, database);
-                    let checkpoint = state
-                        .database
-                        .get(META)
-                        .map_err(|error| StateError::of(&state.path, error))?
-                        .and_then(|value| Checkpoint::from_bytes(&value));
-                    return Ok((state, checkpoint));
+                    let checkpoint = database.get(META);
+                    let checkpoint = checkpoint.map_err(|error| StateError::of(&path, error))?;
+                    let checkpoint = checkpoint.and_then(|value| Checkpoint::from_bytes(&value));
+                    return Ok((Self::of(path, database), checkpoint));
                 }
                 Err(DatabaseError::InUse) => return Err(StateError::InUse { path }),
                 Err(DatabaseError::Io(error)) => return Err(failed(error)),

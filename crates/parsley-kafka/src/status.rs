@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parsley_core::{Channel, Offset, Refusal};
+use parsley_core::{Channel, Hold, Offset, Refusal};
 
 /// The state of an application in this process: one entry for each worker.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,7 +71,8 @@ pub struct WorkerStatus {
 pub enum WorkerState {
     /// It does, or waits for something to do.
     Running,
-    /// A step, or what precedes one, failed. It is tried again.
+    /// A step, or what precedes one, failed. It is tried again, and this is shown until the record that failed is delivered, or, if no record
+    /// did, some record, or nothing has failed for a while.
     Retrying {
         /// What failed.
         message: String,
@@ -101,6 +102,11 @@ pub struct TaskStatus {
     pub delivered: u64,
     /// Records taken in and waiting for others, now.
     pub held: u64,
+    /// What stands first on each input and waits, and for what. Looked at twice a second.
+    pub holds: Vec<Hold>,
+    /// How many offsets of its inputs are not read yet: records, markers, and what an open transaction of somebody else keeps from readers.
+    /// Looked at twice a second.
+    pub lag: u64,
     /// Steps committed, that of the opening included.
     pub steps: u64,
 }

@@ -17,7 +17,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::board::Board;
-use crate::cluster::{Cluster, ClusterError};
+use crate::cluster::{self, Cluster, ClusterError};
 use crate::event::{ConsumerError, Partition, Polled};
 use crate::names;
 use crate::native::EventConsumer;
@@ -26,9 +26,11 @@ use crate::restore::{Restore, RestoreError};
 use crate::stage::{Declared, Resolved, StageError, StopFlag};
 use crate::state::{StateError, StoreKind};
 
+mod failing;
 mod task;
 mod watch;
 
+use failing::Failing;
 use task::{RunningTask, Slot};
 use watch::Watch;
 
@@ -124,8 +126,8 @@ pub(crate) struct Worker {
     pub(crate) resolved: Option<Arc<Resolved>>,
     /// Partitions that a guard has stopped, until the application is started again.
     pub(crate) refused: BTreeMap<i32, Refusal>,
-    /// How often in a row something has failed.
-    pub(crate) failures: u32,
+    /// What keeps failing, if anything does.
+    pub(crate) failing: Failing,
 }
 
 impl Worker {
@@ -166,15 +168,19 @@ impl Worker {
 
     /// Takes note of a failure. Returns how long to wait before the next attempt.
     fn note_failure(&mut self, trouble: &Trouble) -> Duration {
-        self.failures = self.failures.saturating_add(1);
-        let config = &self.declared.config;
-        let doublings = self.failures.saturating_sub(1).min(31);
-        let wait = config.backoff_first.saturating_mul(1 << doublings);
-        let wait = wait.min(config.backoff_longest);
-        let (group, attempt, wait_ms) = (&self.declared.group, self.failures, wait.as_millis());
+        let at = match trouble {
+            Trouble::Task {
+                error: TaskError::Application(error),
+                ..
+            } => Some((error.channel, error.offset)),
+            _ => None,
+        };
+        let wait = self.failing.note(at, &self.declared.config);
+        let (group, attempt) = (&self.declared.group, self.failing.attempts());
+        let wait_ms = wait.as_millis();
         tracing::warn!(%group, attempt, %trouble, wait_ms, "a step failed and will be tried again");
         self.board
-            .retrying(self.number, &trouble.to_string(), self.failures);
+            .retrying(self.number, &trouble.to_string(), attempt);
         wait
     }
 }
@@ -207,7 +213,7 @@ impl<'a> Session<'a> {
         };
         worker.resolved = Some(Arc::clone(&resolved));
         let id = names::transactional_id(&declared.group, declared.process, worker.number);
-        let producer = Producer::new(config, &id)?;
+        let producer = Producer::new(config, &id, smallest_limit(declared, &resolved))?;
         let mut client = config.client();
         client
             .set("group.id", &declared.group)
@@ -240,10 +246,10 @@ impl<'a> Session<'a> {
             if self.worker.stop.is_raised() {
                 return self.stop();
             }
-            if let Err(trouble) = self.turn() {
-                if let Err(fatal) = self.recover(trouble) {
-                    return End::Trouble(fatal);
-                }
+            if let Err(trouble) = self.turn()
+                && let Err(fatal) = self.recover(trouble)
+            {
+                return End::Trouble(fatal);
             }
         }
     }
@@ -279,6 +285,7 @@ impl<'a> Session<'a> {
             return Err(trouble);
         }
         self.producer.abort(until)?;
+        let trouble = self.explained(trouble)?;
         if let Trouble::Task { partition, error } = &trouble
             && let Some(refusal) = error.refusal()
         {
@@ -293,7 +300,29 @@ impl<'a> Session<'a> {
                 None => Slot::Assigned,
             };
         }
+        let partitions: Vec<i32> = self.slots.keys().copied().collect();
+        self.worker.board.reopening(self.worker.number, &partitions);
         self.assign_running()
+    }
+
+    /// Says of a record that was too large what its topic takes. Fails when the producer's batches are what was too large, which takes a new
+    /// one.
+    fn explained(&self, trouble: Trouble) -> Result<Trouble, Trouble> {
+        let Trouble::Produce(ProduceError::TooLarge { topic, bytes, .. }) = trouble else {
+            return Ok(trouble);
+        };
+        let limits = cluster::batch_limits(&self.worker.declared.config, &[&topic]);
+        let limit = limits.ok().and_then(|limits| limits.get(&topic).copied());
+        let is_the_batch = limit.is_some_and(|limit| self.producer.batches_exceed(limit));
+        let trouble = ProduceError::TooLarge {
+            topic,
+            bytes,
+            limit,
+        };
+        match is_the_batch {
+            true => Err(trouble.into()),
+            false => Ok(trouble.into()),
+        }
     }
 
     fn refuse(&mut self, partition: i32, refusal: Refusal) {
@@ -338,7 +367,15 @@ impl<'a> Session<'a> {
         if self.step_since.is_none() {
             self.look_around()?;
         }
+        if self.resume_at.is_none() && self.worker.failing.is_over() {
+            self.recovered();
+        }
         Ok(())
+    }
+
+    fn recovered(&mut self) {
+        self.worker.failing.overcome();
+        self.worker.board.recovered(self.worker.number);
     }
 
     fn is_restoring(&self) -> bool {
@@ -361,6 +398,12 @@ impl<'a> Session<'a> {
         }
         self.resume_at = None;
         let mut has_opened = false;
+        // What is open by now is asked for by the watch, what opens is asked for before it does.
+        let is_to_open = |slot: &Slot| matches!(slot, Slot::Assigned | Slot::Restoring(_));
+        let gone = match self.slots.values().any(is_to_open) {
+            true => self.gone()?,
+            false => Default::default(),
+        };
         let partitions: Vec<i32> = self.slots.keys().copied().collect();
         for partition in partitions {
             let declared = &self.worker.declared;
@@ -388,6 +431,8 @@ impl<'a> Session<'a> {
                     let Some(Slot::Restoring(restore)) = self.slots.remove(&partition) else {
                         continue;
                     };
+                    let (group, (records, _)) = (&declared.group, restore.progress());
+                    tracing::info!(%group, partition, records, "the state is read back");
                     self.slots.insert(partition, Slot::Assigned);
                     let task = RunningTask::open(
                         *restore,
@@ -395,6 +440,7 @@ impl<'a> Session<'a> {
                         &self.cluster,
                         declared,
                         &self.resolved,
+                        &gone,
                         partition,
                     )?;
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
@@ -460,8 +506,7 @@ impl<'a> Session<'a> {
     }
 
     fn assigned(&mut self, partitions: &[Partition]) -> Result<(), Trouble> {
-        // A step may be under way of an assignment that ends with this.
-        self.end_step()?;
+        // The range assignor is eager: the revoke before this has ended what there was.
         self.slots = partitions
             .iter()
             .map(|at| at.partition)
@@ -474,20 +519,30 @@ impl<'a> Session<'a> {
             })
             .collect();
         let numbers: Vec<i32> = self.slots.keys().copied().collect();
+        tracing::info!(group = %self.worker.declared.group, ?numbers, "partitions were assigned");
         self.worker.board.assigned(self.worker.number, &numbers);
+        for partition in numbers {
+            if let Some(refusal) = self.worker.refused.get(&partition) {
+                self.worker
+                    .board
+                    .refused(self.worker.number, partition, refusal);
+            }
+        }
         self.assign_running()
     }
 
     fn revoked(&mut self, partitions: &[Partition], lost: bool) -> Result<(), Trouble> {
-        let ended = if lost { Ok(()) } else { self.end_step() };
+        let mut ended = if lost { Ok(()) } else { self.end_step() };
         if lost || ended.is_err() {
             let until = Instant::now() + self.worker.declared.config.transaction_timeout;
-            self.producer.abort(until)?;
             self.step_since = None;
-        } else {
-            for (_, task) in self.running() {
-                task.rest()?;
+            self.is_draining = false;
+            // What cannot be aborted says more than what had to be.
+            if let Err(error) = self.producer.abort(until) {
+                ended = Err(error.into());
             }
+        } else {
+            ended = self.running().try_for_each(|(_, task)| task.rest());
         }
         let numbers: std::collections::BTreeSet<i32> =
             partitions.iter().map(|at| at.partition).collect();
@@ -500,6 +555,10 @@ impl<'a> Session<'a> {
     }
 
     fn consumer_failed(&mut self, error: ConsumerError) -> Result<(), Trouble> {
+        if error.partition.is_some() {
+            // A topic that is another one by now has no such position either.
+            self.gone()?;
+        }
         let out_of_range = matches!(
             error.code,
             RDKafkaErrorCode::OffsetOutOfRange | RDKafkaErrorCode::AutoOffsetReset
@@ -530,7 +589,10 @@ impl<'a> Session<'a> {
         let deadline = self.until_step_end();
         let until = deadline.map(|left| Instant::now() + left);
         let Self {
-            slots, producer, ..
+            slots,
+            producer,
+            step_since,
+            ..
         } = self;
         for (&partition, slot) in slots.iter_mut() {
             let Slot::Running(task) = slot else { continue };
@@ -539,6 +601,8 @@ impl<'a> Session<'a> {
                     .deliver()
                     .map_err(|error| Trouble::task(partition, error))?;
                 let Some(sends) = sends else { break };
+                // What an earlier step did not reach begins a step as well.
+                step_since.get_or_insert_with(Instant::now);
                 hand_over(producer, partition, &sends)?;
                 if until.is_some_and(|until| Instant::now() >= until) {
                     self.is_draining = true;
@@ -580,13 +644,19 @@ impl<'a> Session<'a> {
             })
             .collect();
         self.producer.commit(&named, &group, until)?;
-        self.worker.failures = 0;
         let now_ms = now_ms();
         let (board, number) = (Arc::clone(&self.worker.board), self.worker.number);
-        for (partition, task) in self.running() {
+        let mut is_overcome = false;
+        let mut applied = Ok(());
+        let Self { slots, worker, .. } = self;
+        for (&partition, slot) in slots.iter_mut() {
+            let Slot::Running(task) = slot else { continue };
             let counts = task.counts;
-            let deliveries =
-                task.committed(written.get(&partition).copied().unwrap_or_default(), now_ms)?;
+            let written = written.get(&partition).copied().unwrap_or_default();
+            let (deliveries, kept) = task.committed(written, now_ms);
+            // Committed is committed, whatever becomes of the local copy.
+            applied = applied.and(kept);
+            is_overcome |= worker.failing.is_overcome_by(&deliveries);
             board.committed(
                 number,
                 partition,
@@ -596,7 +666,10 @@ impl<'a> Session<'a> {
                 task.task.held(),
             );
         }
-        Ok(())
+        if is_overcome {
+            self.recovered();
+        }
+        applied
     }
 
     /// Sends round after round, each when all of the one before is acknowledged.
@@ -671,6 +744,20 @@ impl<'a> Session<'a> {
             _ => None,
         });
         running.flatten().collect()
+    }
+}
+
+/// The smallest batch that one of the topics takes which a stage's workers write to; `None` when the cluster does not tell.
+fn smallest_limit(declared: &Declared, resolved: &Resolved) -> Option<usize> {
+    let changelogs = resolved.changelogs.names.iter().map(String::as_str);
+    let topics: Vec<&str> = declared.stage.sinks().chain(changelogs).collect();
+    match cluster::batch_limits(&declared.config, &topics) {
+        Ok(limits) => limits.into_values().min(),
+        Err(error) => {
+            let group = &declared.group;
+            tracing::warn!(%group, %error, "how large batches may be is not known");
+            None
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! A poll that yields events.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{ptr, slice};
@@ -75,6 +75,24 @@ impl<C: ConsumerContext> EventConsumer<C> {
     #[must_use]
     pub fn consumer(&self) -> &BaseConsumer<C> {
         &self.consumer
+    }
+
+    /// The end of a partition, committed or not, as the last answer to a fetch told it; `None` before the first.
+    #[must_use]
+    pub fn known_end(&self, topic: &str, partition: i32) -> Option<i64> {
+        let topic = CString::new(topic).ok()?;
+        let (mut start, mut end) = (-1, -1);
+        // SAFETY: the client is alive, the name is a string that outlives the call, and the two places are written.
+        let answer = unsafe {
+            sys::rd_kafka_get_watermark_offsets(
+                self.consumer.client().native_ptr(),
+                topic.as_ptr(),
+                partition,
+                &mut start,
+                &mut end,
+            )
+        };
+        (!answer.is_error() && end >= 0).then_some(end)
     }
 
     /// The next event, waited for up to `timeout`; `None` when there was none.

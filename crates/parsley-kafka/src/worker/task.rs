@@ -1,6 +1,6 @@
 //! A task of a worker: being restored, running, or stopped by a guard.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parsley_core::{Changes, Channel, Header, Offset, Receipt, Record, Scope, TopicId};
 use parsley_stage::opening::{self, Bounds, LogFacts};
@@ -59,6 +59,8 @@ struct ClusterFacts<'a> {
     cluster: &'a Cluster,
     declared: &'a Declared,
     resolved: &'a Resolved,
+    /// The stage's own topics that are gone.
+    gone: &'a BTreeSet<TopicId>,
     /// The cluster's topics, listed when one is asked about that is not the stage's own.
     all: Option<BTreeMap<TopicId, (String, i32)>>,
 }
@@ -121,6 +123,9 @@ impl LogFacts for ClusterFacts<'_> {
     }
 
     fn partitions(&mut self, topic: TopicId) -> Result<Option<i32>, ClusterError> {
+        if self.gone.contains(&topic) {
+            return Ok(None);
+        }
         match self.resolved.name_of(topic) {
             Some(name) => Ok(self
                 .resolved
@@ -150,6 +155,7 @@ impl RunningTask {
         cluster: &Cluster,
         declared: &Declared,
         resolved: &Resolved,
+        gone: &BTreeSet<TopicId>,
         partition: i32,
     ) -> Result<Self, Trouble> {
         let (state, checkpoint) = restore.end();
@@ -161,6 +167,7 @@ impl RunningTask {
             cluster,
             declared,
             resolved,
+            gone,
             all: None,
         };
         let facts = opening::open_facts(
@@ -275,14 +282,15 @@ impl RunningTask {
         positions
     }
 
-    /// The step is committed: its changes are what is there now. `written` is where the last changelog entry of each kind stands.
+    /// The step is committed: its changes are what is there now. `written` is where the last changelog entry of each kind stands. Returns what
+    /// the step delivered, and whether the local copy of the state could take it up.
     pub(super) fn committed(
         &mut self,
         written: [Option<Offset>; 2],
         now_ms: i64,
-    ) -> Result<Vec<Processed>, Trouble> {
+    ) -> (Vec<Processed>, Result<(), Trouble>) {
         let Some(commit) = self.commit.take() else {
-            return Ok(Vec::new());
+            return (Vec::new(), Ok(()));
         };
         for (kind, last) in StoreKind::BOTH.into_iter().zip(written) {
             if let Some(last) = last {
@@ -291,12 +299,14 @@ impl RunningTask {
         }
         self.checkpoint.at_ms = now_ms;
         self.committed.extend(commit.positions);
-        self.state
-            .apply([&commit.ordering, &commit.fold], self.checkpoint)?;
+        let kept = self
+            .state
+            .apply([&commit.ordering, &commit.fold], self.checkpoint);
         self.task.step_committed();
         self.is_dirty = false;
         self.counts = Counts::default();
-        Ok(std::mem::take(&mut self.processed))
+        let processed = std::mem::take(&mut self.processed);
+        (processed, kept.map_err(Trouble::from))
     }
 
     /// Makes the local copy of the state durable.

@@ -12,6 +12,9 @@ use super::{Session, Slot, Trouble, now_ms};
 /// How often high watermarks are asked for while records wait for what nobody may send any more.
 const EVIDENCE: Duration = Duration::from_secs(1);
 
+/// How often it is looked at what a task has before it.
+const AHEAD: Duration = Duration::from_millis(500);
+
 /// How many sequence claims a stamp may hold before high watermarks are asked for.
 const SEQUENCE_CLAIMS_MAX: usize = 64;
 
@@ -21,6 +24,7 @@ pub(super) struct Watch {
     identities: Option<Instant>,
     log_starts: Option<Instant>,
     evidence: Option<Instant>,
+    ahead: Option<Instant>,
 }
 
 impl Watch {
@@ -56,21 +60,68 @@ impl Session<'_> {
         if is_due(&mut self.watch.evidence, EVIDENCE) {
             self.give_evidence()?;
         }
+        if is_due(&mut self.watch.ahead, AHEAD) {
+            self.show_ahead();
+        }
         self.warn_of_wide_clocks();
         Ok(())
     }
 
-    /// The stage's topics that are gone; a topic that is another one by now refuses every task (G12).
-    fn gone(&mut self) -> Result<BTreeSet<TopicId>, Trouble> {
-        let names: Vec<&str> = self.resolved.topics.keys().map(String::as_str).collect();
+    /// Shows what each task has before it.
+    fn show_ahead(&self) {
+        for (&partition, slot) in &self.slots {
+            let Slot::Running(task) = slot else { continue };
+            let lag = task.positions.iter().map(|(channel, position)| {
+                let topic = self.resolved.name_of(channel.topic);
+                let end = topic.and_then(|topic| self.consumer.known_end(topic, channel.partition));
+                end.map_or(0, |end| u64::try_from(end - position).unwrap_or(0))
+            });
+            self.worker
+                .board
+                .ahead(self.worker.number, partition, lag.sum(), task.task.holds());
+        }
+    }
+
+    /// The stage's topics that are gone. A topic that is another one by now, an input of another size, or a changelog that is not there any
+    /// more refuses every task (G12, G15).
+    pub(super) fn gone(&mut self) -> Result<BTreeSet<TopicId>, Trouble> {
+        let resolved = std::sync::Arc::clone(&self.resolved);
+        let changelogs = &resolved.changelogs;
+        let changelogs = changelogs.names.iter().zip(&changelogs.topics);
+        let names = resolved.topics.keys().chain(&resolved.changelogs.names);
+        let names: Vec<&str> = names.map(String::as_str).collect();
         let found = self.cluster.topics(&names)?;
+        let found = |name: &str| found.get(name).copied().flatten();
+        for (name, expected) in changelogs {
+            let expected = expected.topic.id;
+            let state = match found(name) {
+                Some(info) if info.id == expected => continue,
+                Some(info) => format!("is {} now", info.id),
+                None => "is gone".to_owned(),
+            };
+            let found = format!("the changelog {name} was {expected} and {state}");
+            let refusal = Refusal::on(RefusalCode::IdentityChanged, expected.partition(0), found);
+            return Err(self.refuse_all(refusal));
+        }
         let mut gone = BTreeSet::new();
-        for (name, expected) in &self.resolved.topics {
-            match found.get(name).copied().flatten() {
+        for (name, expected) in &resolved.topics {
+            match found(name) {
                 None => {
                     gone.insert(expected.id);
                 }
-                Some(info) if info.id == expected.id => {}
+                Some(info) if info.id == expected.id => {
+                    let inputs = || self.worker.declared.stage.inputs();
+                    if info.partitions != expected.partitions && inputs().any(|input| input == name)
+                    {
+                        let found = format!(
+                            "the input {name} had {} partitions and has {}",
+                            expected.partitions, info.partitions
+                        );
+                        let at = expected.id.partition(0);
+                        let refusal = Refusal::on(RefusalCode::TaskWidth, at, found);
+                        return Err(self.refuse_all(refusal));
+                    }
+                }
                 Some(info) => {
                     let found = format!(
                         "the topic {name} was {} when the application started and is {} now",
@@ -87,7 +138,7 @@ impl Session<'_> {
 
     /// A refusal of the whole stage: what stops one task stops each.
     fn refuse_all(&mut self, refusal: Refusal) -> Trouble {
-        let partitions: Vec<i32> = self.running().map(|(partition, _)| partition).collect();
+        let partitions: Vec<i32> = self.slots.keys().copied().collect();
         for partition in &partitions {
             self.refuse(*partition, refusal.clone());
         }

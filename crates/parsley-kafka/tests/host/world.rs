@@ -1,15 +1,27 @@
 //! One broker, and plain clients of it.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use kafka_cluster::{ClusterConfig, KafkaCluster};
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use parsley_core::wire::{self, ProtocolHeaders};
+use parsley_core::{Channel, Clock, Header, SenderId, TopicId};
+use parsley_kafka::{
+    EventConsumer, KafkaConfig, KafkaHost, KafkaRunning, Polled, Record, Status, WorkerState,
+    describe_topics,
+};
+use parsley_stage::{App, Stage, Topic, codec};
+use rdkafka::admin::{
+    AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
+    TopicReplication,
+};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::ClientConfig;
-use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::message::Message;
+use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer};
+use rdkafka::message::{Header as KafkaHeader, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
 use rdkafka::{Offset, TopicPartitionList};
 
@@ -31,45 +43,307 @@ pub fn broker() -> &'static KafkaCluster {
     })
 }
 
-fn client() -> ClientConfig {
+/// Where a child process finds the broker of the test that started it.
+pub const BROKERS: &str = "PARSLEY_TEST_BROKERS";
+
+pub fn bootstrap() -> String {
+    std::env::var(BROKERS).unwrap_or_else(|_| broker().bootstrap())
+}
+
+pub fn client() -> ClientConfig {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", broker().bootstrap());
+    config.set("bootstrap.servers", bootstrap());
     config
 }
 
+/// How a host of a test is set up: members notice each other soon, and an empty fetch is answered soon.
+pub fn config(dir: impl AsRef<Path>) -> KafkaConfig {
+    KafkaConfig::new(bootstrap(), dir.as_ref())
+        .commit_interval(Duration::from_millis(20))
+        .property("heartbeat.interval.ms", "100")
+        .property("session.timeout.ms", "6000")
+        .property("fetch.wait.max.ms", "50")
+}
+
+pub fn start(config: KafkaConfig, app: &App) -> KafkaRunning {
+    KafkaHost::new(config).unwrap().start(app).unwrap()
+}
+
+/// Waits until the status is as wished; it has to become so.
+pub fn wait_for(running: &KafkaRunning, what: &str, is_reached: impl FnMut(&Status) -> bool) {
+    let reached = running.wait(BOUND, is_reached);
+    assert!(reached, "not {what}: {:#?}", running.status());
+}
+
+pub fn wait_for_deliveries(running: &KafkaRunning, count: u64) {
+    wait_for(running, &format!("{count} deliveries"), |status| {
+        status.delivered() >= count
+    });
+}
+
+/// Waits until each of so many tasks has committed its opening.
+pub fn wait_for_tasks(running: &KafkaRunning, count: usize) {
+    wait_for(running, &format!("{count} open tasks"), |status| {
+        let open = status.tasks().filter(|(_, _, task)| task.steps > 0);
+        open.count() == count
+    });
+}
+
+/// Waits for a refusal. Returns its code and partition.
+pub fn wait_for_refusal(running: &KafkaRunning) -> (String, i32) {
+    wait_for(running, "refused", |status| !status.refused().is_empty());
+    let status = running.status();
+    let refused = status.refused();
+    (refused[0].2.code.to_string(), refused[0].1)
+}
+
+/// Stops, and expects that nothing was refused or failed.
+pub fn stop(running: &KafkaRunning) {
+    let status = running.stop();
+    assert!(status.refused().is_empty(), "{status:#?}");
+    let stopped = |worker: &parsley_kafka::WorkerStatus| worker.state == WorkerState::Stopped;
+    assert!(status.workers.iter().all(stopped), "{status:#?}");
+}
+
+pub fn admin() -> AdminClient<DefaultClientContext> {
+    client().create().unwrap()
+}
+
 pub fn create_topic(name: &str, partitions: i32) {
-    let admin: AdminClient<DefaultClientContext> = client().create().unwrap();
-    let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
-    for outcome in block_on(admin.create_topics([&topic], &AdminOptions::new())).unwrap() {
+    create_topic_with(name, partitions, &[]);
+}
+
+pub fn create_topic_with(name: &str, partitions: i32, settings: &[(&str, &str)]) {
+    let mut topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+    for (setting, value) in settings {
+        topic = topic.set(setting, value);
+    }
+    for outcome in block_on(admin().create_topics([&topic], &AdminOptions::new())).unwrap() {
+        outcome.unwrap();
+    }
+    wait_until(name, || id_of(name).is_some());
+}
+
+/// Deletes a topic, and waits until it is unknown.
+pub fn delete_topic(name: &str) {
+    for outcome in block_on(admin().delete_topics(&[name], &AdminOptions::new())).unwrap() {
+        outcome.unwrap();
+    }
+    wait_until(name, || id_of(name).is_none());
+}
+
+pub fn add_partitions(name: &str, partitions: usize) {
+    let more = NewPartitions::new(name, partitions);
+    for outcome in block_on(admin().create_partitions([&more], &AdminOptions::new())).unwrap() {
+        outcome.unwrap();
+    }
+    wait_until(name, || partitions_of(name) == partitions);
+}
+
+pub fn set_topic(name: &str, setting: &str, value: &str) {
+    let altered = AlterConfig::new(ResourceSpecifier::Topic(name)).set(setting, value);
+    for outcome in block_on(admin().alter_configs([&altered], &AdminOptions::new())).unwrap() {
         outcome.unwrap();
     }
 }
 
-/// Appends a record, as a plain producer does: Java's choice of a partition, no stamp.
-pub fn append(topic: &str, key: &str, value: &str) {
-    static PRODUCER: OnceLock<BaseProducer> = OnceLock::new();
-    let producer = PRODUCER.get_or_init(|| {
-        client()
-            .set("partitioner", "murmur2_random")
-            .create()
-            .unwrap()
-    });
-    let record = BaseRecord::to(topic).key(key).payload(value);
-    producer.send(record).map_err(|(error, _)| error).unwrap();
-    producer.flush(BOUND).unwrap();
+pub fn delete_group(group: &str) {
+    for outcome in block_on(admin().delete_groups(&[group], &AdminOptions::new())).unwrap() {
+        outcome.unwrap();
+    }
+}
+
+/// Deletes the records of a partition below an offset.
+pub fn delete_records(topic: &str, partition: i32, below: i64) {
+    let mut offsets = TopicPartitionList::new();
+    offsets
+        .add_partition_offset(topic, partition, Offset::Offset(below))
+        .unwrap();
+    block_on(admin().delete_records(&offsets, &AdminOptions::new())).unwrap();
+}
+
+fn wait_until(what: &str, is_reached: impl Fn() -> bool) {
+    let until = Instant::now() + BOUND;
+    while !is_reached() {
+        assert!(Instant::now() < until, "{what}: not within {BOUND:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+pub fn id_of(topic: &str) -> Option<TopicId> {
+    let admin = admin();
+    let mut answers = describe_topics(admin.inner(), &[topic], BOUND).unwrap();
+    let found = answers.pop().unwrap().ok();
+    found.map(|facts| TopicId::from_uuid(facts.id))
+}
+
+pub fn partitions_of(topic: &str) -> usize {
+    let admin = admin();
+    let mut answers = describe_topics(admin.inner(), &[topic], BOUND).unwrap();
+    answers.pop().unwrap().map_or(0, |facts| facts.partitions)
+}
+
+pub fn channel(topic: &str, partition: i32) -> Channel {
+    id_of(topic).unwrap().partition(partition)
+}
+
+/// The log start and the high watermark.
+pub fn bounds(topic: &str, partition: i32) -> (i64, i64) {
+    let asker: BaseConsumer = client().create().unwrap();
+    asker.fetch_watermarks(topic, partition, BOUND).unwrap()
+}
+
+fn asker(group: &str) -> BaseConsumer {
+    client()
+        .set("group.id", group)
+        .set("enable.auto.commit", "false")
+        .create()
+        .unwrap()
+}
+
+/// The stable position that a group has committed.
+pub fn committed(group: &str, topic: &str, partition: i32) -> Option<i64> {
+    let mut asked = TopicPartitionList::new();
+    asked.add_partition(topic, partition);
+    let answered = asker(group).committed_offsets(asked, BOUND).unwrap();
+    let element = answered.find_partition(topic, partition).unwrap();
+    element.error().unwrap();
+    match element.offset() {
+        Offset::Offset(offset) => Some(offset),
+        _ => None,
+    }
+}
+
+/// Moves the position of a group that has no member, as an admin tool does.
+pub fn move_position(group: &str, topic: &str, partition: i32, to: i64) {
+    let mut moved = TopicPartitionList::new();
+    moved
+        .add_partition_offset(topic, partition, Offset::Offset(to))
+        .unwrap();
+    asker(group).commit(&moved, CommitMode::Sync).unwrap();
+}
+
+/// A producer of somebody else.
+pub struct Foreign(BaseProducer);
+
+/// Where a record goes: by its key, as Java producers choose, or to a partition.
+#[derive(Clone, Copy)]
+pub enum To {
+    Key,
+    Partition(i32),
+}
+
+impl Foreign {
+    pub fn plain() -> Self {
+        let mut config = client();
+        config.set("partitioner", "murmur2_random");
+        Self(config.create().unwrap())
+    }
+
+    pub fn transactional(id: &str) -> Self {
+        let mut config = client();
+        config.set("transactional.id", id);
+        let producer: BaseProducer = config.create().unwrap();
+        producer.init_transactions(BOUND).unwrap();
+        Self(producer)
+    }
+
+    pub fn begin(&self) {
+        self.0.begin_transaction().unwrap();
+    }
+
+    pub fn commit(&self) {
+        self.0.commit_transaction(BOUND).unwrap();
+    }
+
+    pub fn abort(&self) {
+        self.0.abort_transaction(BOUND).unwrap();
+    }
+
+    /// Appends records, and waits until the broker has them.
+    pub fn append(&self, topic: &str, to: To, records: &[(&str, &str)]) {
+        for (key, value) in records {
+            self.send(topic, to, key, value, &[]);
+        }
+        self.0.flush(BOUND).unwrap();
+    }
+
+    pub fn append_with(&self, topic: &str, to: To, record: (&str, &str), headers: &[Header]) {
+        self.send(topic, to, record.0, record.1, headers);
+        self.0.flush(BOUND).unwrap();
+    }
+
+    /// Hands a record to the client.
+    pub fn send(&self, topic: &str, to: To, key: &str, value: &str, headers: &[Header]) {
+        let mut owned = OwnedHeaders::new();
+        for header in headers {
+            owned = owned.insert(KafkaHeader {
+                key: std::str::from_utf8(&header.name).unwrap(),
+                value: header.value.as_deref(),
+            });
+        }
+        let mut record = BaseRecord::to(topic).key(key).payload(value).headers(owned);
+        if let To::Partition(partition) = to {
+            record = record.partition(partition);
+        }
+        loop {
+            match self.0.send(record) {
+                Ok(()) => break,
+                Err((error, back)) => {
+                    use rdkafka::types::RDKafkaErrorCode::QueueFull;
+                    assert_eq!(error.rdkafka_error_code(), Some(QueueFull), "{error}");
+                    record = back;
+                    self.0.poll(Duration::from_millis(10));
+                }
+            }
+        }
+    }
+
+    pub fn flush(&self) {
+        self.0.flush(BOUND).unwrap();
+    }
+
+    /// Sends positions of a group that has no member, in the open transaction.
+    pub fn send_positions(&self, group: &str, topic: &str, partition: i32, position: i64) {
+        let mut positions = TopicPartitionList::new();
+        positions
+            .add_partition_offset(topic, partition, Offset::Offset(position))
+            .unwrap();
+        let group = asker(group).group_metadata().unwrap();
+        self.0
+            .send_offsets_to_transaction(&positions, &group, BOUND)
+            .unwrap();
+    }
+}
+
+/// The headers of a stamp that claims these offsets.
+pub fn stamp(claims: &[(Channel, i64)], sequence: i64) -> [Header; 3] {
+    let mut clock = Clock::default();
+    for (channel, offset) in claims {
+        clock.claim_offset(*channel, *offset);
+    }
+    wire::stamp_headers(
+        wire::encode(&clock).into(),
+        SenderId::of_task("somebody", "else", 0),
+        sequence,
+    )
 }
 
 /// Everything committed that a topic has, partition by partition.
-pub fn read(topic: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub fn read(topic: &str) -> Vec<Record> {
+    read_as("read_committed", topic)
+}
+
+pub fn read_as(isolation: &str, topic: &str) -> Vec<Record> {
     let consumer: BaseConsumer = client()
         .set("group.id", "reader")
-        .set("isolation.level", "read_committed")
+        .set("isolation.level", isolation)
         .set("enable.auto.commit", "false")
         .set("enable.partition.eof", "true")
+        .set("fetch.wait.max.ms", "20")
         .create()
         .unwrap();
-    let metadata = consumer.fetch_metadata(Some(topic), BOUND).unwrap();
-    let partitions = metadata.topics()[0].partitions().len();
+    let partitions = partitions_of(topic);
     let mut assignment = TopicPartitionList::new();
     for partition in 0..partitions {
         assignment
@@ -77,19 +351,118 @@ pub fn read(topic: &str) -> Vec<(Vec<u8>, Vec<u8>)> {
             .unwrap();
     }
     consumer.assign(&assignment).unwrap();
-    let (mut records, mut ended) = (Vec::new(), 0);
+    let mut consumer = EventConsumer::new(consumer).unwrap();
+    let (mut records, mut ended) = (Vec::new(), std::collections::BTreeSet::new());
     let until = Instant::now() + BOUND;
-    while ended < partitions {
+    while ended.len() < partitions {
         assert!(Instant::now() < until, "{topic} has no end");
-        match consumer.poll(BOUND) {
-            Some(Ok(record)) => records.push((
-                record.key().unwrap().to_vec(),
-                record.payload().unwrap().to_vec(),
-            )),
-            Some(Err(rdkafka::error::KafkaError::PartitionEOF(_))) => ended += 1,
-            Some(Err(error)) => panic!("{error}"),
-            None => {}
+        match consumer.poll(Duration::from_secs(1)) {
+            Some(Polled::Record(record)) => records.push(record),
+            Some(Polled::Eof { partition, .. }) => drop(ended.insert(partition.partition)),
+            Some(Polled::Error(error)) if error.partition.is_some() => panic!("{error}"),
+            _ => {}
         }
     }
+    records.sort_by_key(|record| (record.partition.partition, record.offset));
     records
+}
+
+pub fn text(bytes: &Option<bytes::Bytes>) -> String {
+    String::from_utf8(bytes.as_ref().unwrap().to_vec()).unwrap()
+}
+
+/// The values of a topic, partition by partition.
+pub fn values(topic: &str) -> Vec<String> {
+    read(topic)
+        .iter()
+        .map(|record| text(&record.value))
+        .collect()
+}
+
+/// The clock, the sender and the sequence of a record of a stage.
+pub fn stamp_of(record: &Record) -> (Clock, SenderId, i64) {
+    let headers = record.headers.iter().map(|(name, value)| Header {
+        name: name.clone().into(),
+        value: value.clone(),
+    });
+    let headers: Vec<Header> = headers.collect();
+    let headers = ProtocolHeaders::read(&headers).unwrap();
+    let (sender, sequence) = headers.sender.unwrap();
+    let clock = headers.clock.unwrap();
+    (wire::decode(&clock).unwrap().into_clock(), sender, sequence)
+}
+
+/// Checks of a topic that a stage alone writes to that every record has a stamp, of one of the stage's tasks, and that the sequences of each
+/// task on each partition are 0, 1, 2 and so on. Returns how many records each task has sent.
+pub fn check_stamps(topic: &str, app: &str, stage: &str, tasks: i32) -> BTreeMap<i32, usize> {
+    let mut next: BTreeMap<(i32, SenderId), i64> = BTreeMap::new();
+    let mut sent: BTreeMap<i32, usize> = BTreeMap::new();
+    for record in read(topic) {
+        let (_, sender, sequence) = stamp_of(&record);
+        let of = |task: &i32| SenderId::of_task(app, stage, *task) == sender;
+        let task = (0..tasks).find(of).expect("a task of the stage");
+        let next = next
+            .entry((record.partition.partition, sender))
+            .or_default();
+        assert_eq!(sequence, *next, "{topic}: {record:?}");
+        *next += 1;
+        *sent.entry(task).or_default() += 1;
+    }
+    sent
+}
+
+pub fn text_topic(name: &str) -> Topic<String, String> {
+    Topic::new(name, codec::string(), codec::string())
+}
+
+/// Sends each record of `<name>-in` on to `<name>-out`, with its key and value.
+pub fn copying(name: &str) -> App {
+    let (input, output) = (
+        text_topic(&format!("{name}-in")),
+        text_topic(&format!("{name}-out")),
+    );
+    let copy = Stage::stateless("copy")
+        .sink(&output)
+        .on(&input, move |message, out| {
+            out.send(&output, &message.key, &message.value)
+        })
+        .build()
+        .unwrap();
+    App::named(name).stage(copy).build().unwrap()
+}
+
+/// Makes the topics of [`copying`].
+pub fn copying_topics(name: &str, partitions: i32) -> (String, String) {
+    let (input, output) = (format!("{name}-in"), format!("{name}-out"));
+    create_topic(&input, partitions);
+    create_topic(&output, partitions);
+    (input, output)
+}
+
+/// Counts words, `<name>-words` to `<name>-counts`: each count is an effect that may come once only.
+pub fn wordcount(name: &str) -> (App, String, String) {
+    let (words, counts) = (format!("{name}-words"), format!("{name}-counts"));
+    let input = text_topic(&words);
+    let output = Topic::new(&*counts, codec::string(), codec::u64());
+    let count = Stage::stateful("count", codec::string(), codec::u64())
+        .sink(&output)
+        .on(&input, move |seen, word, out| {
+            *seen += 1;
+            out.send(&output, &word.key, seen)
+        })
+        .build()
+        .unwrap();
+    let app = App::named(name).stage(count).build().unwrap();
+    (app, words, counts)
+}
+
+/// The values of each key, in their order.
+pub fn counts(topic: &str) -> BTreeMap<String, Vec<u64>> {
+    let mut counts: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for record in read(topic) {
+        let value = record.value.as_ref().unwrap();
+        let value = u64::from_be_bytes(value[..].try_into().unwrap());
+        counts.entry(text(&record.key)).or_default().push(value);
+    }
+    counts
 }
