@@ -19,6 +19,9 @@ use crate::config::KafkaConfig;
 /// How long one call about a transaction may take before it is made again.
 const CALL: Duration = Duration::from_secs(10);
 
+/// How long an abort waits in between for reports of what it has dropped.
+const REPORTS: Duration = Duration::from_millis(20);
+
 /// What is sent, and where it is to stand.
 pub(crate) struct Send<'a> {
     pub(crate) topic: &'a str,
@@ -334,11 +337,20 @@ impl Producer {
         if !self.is_open {
             return Ok(());
         }
-        again(until, "aborting", || self.producer.abort_transaction(CALL)).map_err(|error| {
-            match error {
-                ProduceError::Abort { what, source } => ProduceError::Fatal { what, source },
-                other => other,
+        let aborted = again(until, "aborting", || {
+            // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does.
+            let is_awaited = self.producer.in_flight_count() > 0;
+            let aborted = self
+                .producer
+                .abort_transaction(if is_awaited { REPORTS } else { CALL });
+            if aborted.is_err() {
+                self.producer.poll(REPORTS);
             }
+            aborted
+        });
+        aborted.map_err(|error| match error {
+            ProduceError::Abort { what, source } => ProduceError::Fatal { what, source },
+            other => other,
         })?;
         self.is_open = false;
         Ok(())

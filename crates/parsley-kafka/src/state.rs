@@ -117,7 +117,7 @@ impl TaskState {
                     return Ok((Self::of(path, database), checkpoint));
                 }
                 Err(DatabaseError::InUse) => return Err(StateError::InUse { path }),
-                Err(DatabaseError::Io(error)) => return Err(failed(error)),
+                Err(DatabaseError::Io(error)) if !is_damage(&error) => return Err(failed(error)),
                 Err(error) => {
                     tracing::warn!(path = %path.display(), %error, "local state is damaged and will be read back from the changelog");
                 }
@@ -189,6 +189,12 @@ impl TaskState {
             .write(&Batch::default())
             .map_err(|error| StateError::of(&self.path, error))
     }
+}
+
+/// Whether the system has read the file, and what it read is too little: a file that was cut off.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, UnexpectedEof};
+    matches!(error.kind(), InvalidData | UnexpectedEof)
 }
 
 fn prefixed(prefix: u8, key: &[u8]) -> Vec<u8> {

@@ -40,6 +40,9 @@ const TURN: Duration = Duration::from_millis(100);
 /// How long a restore reads on before rebalances are looked at.
 const RESTORE_TURN: Duration = Duration::from_millis(50);
 
+/// How long a stop tries to abort what it could not commit. If it cannot, readers wait for the transaction's timeout.
+const LAST_ABORT: Duration = Duration::from_secs(5);
+
 /// How many events are fed before deliveries are looked for.
 const EVENTS_PER_TURN: usize = 1000;
 
@@ -262,7 +265,7 @@ impl<'a> Session<'a> {
         if let Err(trouble) = ended {
             // What was not committed is done again after the next start.
             tracing::warn!(%trouble, "the last step was given up");
-            let _ = self.producer.abort(Instant::now() + TURN);
+            let _ = self.producer.abort(Instant::now() + LAST_ABORT);
         }
         End::Stopped
     }
