@@ -19,7 +19,10 @@ use crate::config::KafkaConfig;
 /// How long one call about a transaction may take before it is made again.
 const CALL: Duration = Duration::from_secs(10);
 
-/// How long an abort waits in between for reports of what it has dropped.
+/// How long to wait for a report before it is looked for again.
+const MOMENT: Duration = Duration::from_micros(200);
+
+/// How long an abort takes to drop what was not sent, before its reports are taken.
 const REPORTS: Duration = Duration::from_millis(20);
 
 /// What is sent, and where it is to stand.
@@ -252,7 +255,7 @@ impl Producer {
                 Ok(()) => return self.failure(),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
                     record = back;
-                    self.producer.poll(Duration::from_millis(100));
+                    self.take_reports();
                     self.failure()?;
                 }
                 Err((source, _)) => {
@@ -273,11 +276,22 @@ impl Producer {
         self.producer.poll(Duration::ZERO);
     }
 
+    /// Takes the reports that are there, or waits for a moment if there is none. `rdkafka` would wait for all of the time that it is given, and
+    /// its own `flush` waits a tenth of a second at least.
+    fn take_reports(&self) {
+        let open = self.producer.in_flight_count();
+        self.producer.poll(Duration::ZERO);
+        if self.producer.in_flight_count() == open {
+            std::thread::sleep(MOMENT);
+        }
+    }
+
     /// Waits until every send is acknowledged. Returns where the last one of each task on each channel stands, of those that were not told
     /// before.
     pub(crate) fn flush(&mut self, until: Instant) -> Result<Acknowledged, ProduceError> {
         loop {
-            let flushed = self.producer.flush(CALL);
+            // With no time to wait, this has the brokers sent what lingers, and says whether all is reported.
+            let flushed = self.producer.flush(Duration::ZERO);
             self.failure()?;
             match flushed {
                 Ok(()) => break,
@@ -287,7 +301,7 @@ impl Producer {
                         source,
                     });
                 }
-                Err(_) => {}
+                Err(_) => self.take_reports(),
             }
         }
         Ok(Acknowledged(std::mem::take(&mut self.reports().offsets)))
@@ -343,8 +357,9 @@ impl Producer {
             let aborted = self
                 .producer
                 .abort_transaction(if is_awaited { REPORTS } else { CALL });
-            if aborted.is_err() {
-                self.producer.poll(REPORTS);
+            while aborted.is_err() && self.producer.in_flight_count() > 0 && Instant::now() < until
+            {
+                self.take_reports();
             }
             aborted
         });

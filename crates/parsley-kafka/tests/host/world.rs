@@ -32,6 +32,11 @@ pub const BOUND: Duration = Duration::from_secs(60);
 pub fn broker() -> &'static KafkaCluster {
     static BROKER: OnceLock<KafkaCluster> = OnceLock::new();
     BROKER.get_or_init(|| {
+        if std::env::var_os("PARSLEY_TEST_LOG").is_some() {
+            tracing_subscriber::fmt()
+                .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
+                .init();
+        }
         let mut config = ClusterConfig::default();
         if let Ok(version) = std::env::var("PARSLEY_KAFKA_VERSION") {
             config.version = version;
