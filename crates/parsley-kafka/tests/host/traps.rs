@@ -324,7 +324,8 @@ fn trap_13_a_send_goes_out_after_what_it_claims_is_acknowledged() {
 }
 
 /// Trap 14: a former owner with another transactional id is not fenced by the new one's start; what it has sent of positions, and may still commit, is
-/// waited for. Here somebody's transaction commits a position while the host opens: had the host not waited, it would have found none and begun.
+/// waited for, which the status says. Here somebody's transaction commits a position under the host that opens: had it not waited, it would have found
+/// none and begun.
 #[test]
 fn trap_14_a_position_that_may_still_be_committed_is_waited_for() {
     let name = "stable";
@@ -337,7 +338,10 @@ fn trap_14_a_position_that_may_still_be_committed_is_waited_for() {
     former.send_positions("stable-copy", &input, 0, 2);
     let dir = tempfile::tempdir().unwrap();
     let running = start(config(&dir), &copying(name));
-    wait_for(&running, "assigned", |status| status.tasks().count() == 1);
+    wait_for(&running, "waiting for the position", |status| {
+        assert!(status.tasks().all(|(_, _, task)| task.steps == 0));
+        message_of(status).is_some_and(|(message, _)| message.contains("committed positions"))
+    });
     former.commit();
     // It has a position and no state, which is what the host is to find.
     assert_eq!(wait_for_refusal(&running), ("vc-state-lost".to_owned(), 0));
