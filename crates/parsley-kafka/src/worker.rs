@@ -9,8 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parsley_core::{Channel, Offset, Refusal, RefusalCode};
-use parsley_stage::{RawSend, TaskError};
+use parsley_core::{Channel, Refusal, RefusalCode};
+use parsley_stage::TaskError;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -21,12 +21,13 @@ use crate::cluster::{self, Cluster, ClusterError};
 use crate::event::{ConsumerError, Partition, Polled};
 use crate::names;
 use crate::native::EventConsumer;
-use crate::producer::{ProduceError, Producer, Send};
+use crate::producer::{ProduceError, Producer};
 use crate::restore::{Restore, RestoreError};
 use crate::stage::{Declared, Resolved, StageError, StopFlag};
-use crate::state::{StateError, StoreKind};
+use crate::state::StateError;
 
 mod failing;
+mod step;
 mod task;
 mod watch;
 
@@ -585,169 +586,6 @@ impl<'a> Session<'a> {
         tracing::debug!(%error, "the consumer reports");
         Ok(())
     }
-
-    /// Delivers what can be delivered, and hands over what is sent at once.
-    fn deliver(&mut self) -> Result<(), Trouble> {
-        self.is_draining = false;
-        let deadline = self.until_step_end();
-        let until = deadline.map(|left| Instant::now() + left);
-        let Self {
-            slots,
-            producer,
-            step_since,
-            ..
-        } = self;
-        for (&partition, slot) in slots.iter_mut() {
-            let Slot::Running(task) = slot else { continue };
-            while !task.task.step_is_full() {
-                let sends = task
-                    .deliver()
-                    .map_err(|error| Trouble::task(partition, error))?;
-                let Some(sends) = sends else { break };
-                // What an earlier step did not reach begins a step as well.
-                step_since.get_or_insert_with(Instant::now);
-                hand_over(producer, partition, &sends)?;
-                if until.is_some_and(|until| Instant::now() >= until) {
-                    self.is_draining = true;
-                    break;
-                }
-            }
-            self.is_draining |= task.task.step_is_full();
-        }
-        producer.poll();
-        Ok(())
-    }
-
-    /// Ends the step at hand: the later rounds, the changelog, the positions, the commit; then the local state.
-    fn end_step(&mut self) -> Result<(), Trouble> {
-        self.step_since = None;
-        if !self.running().any(|(_, task)| task.is_dirty) && !self.producer.is_open() {
-            return Ok(());
-        }
-        self.producer.begin()?;
-        let until = Instant::now() + self.worker.declared.config.transaction_timeout;
-        self.send_rounds(until)?;
-        let written = self.write_changelogs(until)?;
-        let positions = self.positions();
-        if positions.is_empty() {
-            // Nothing runs here any more.
-            return Ok(self.producer.abort(until)?);
-        }
-        let group = self.consumer.consumer().group_metadata();
-        let Some(group) = group else {
-            let what = "no group metadata";
-            let source = KafkaError::ClientCreation(what.to_owned());
-            return Err(ProduceError::Abort { what, source }.into());
-        };
-        let named: Vec<(&str, i32, Offset)> = positions
-            .iter()
-            .filter_map(|(channel, position)| {
-                let topic = self.resolved.name_of(channel.topic)?;
-                Some((&**topic, channel.partition, *position))
-            })
-            .collect();
-        self.producer.commit(&named, &group, until)?;
-        let now_ms = now_ms();
-        let (board, number) = (Arc::clone(&self.worker.board), self.worker.number);
-        let mut is_overcome = false;
-        let mut applied = Ok(());
-        let Self { slots, worker, .. } = self;
-        for (&partition, slot) in slots.iter_mut() {
-            let Slot::Running(task) = slot else { continue };
-            let counts = task.counts;
-            let written = written.get(&partition).copied().unwrap_or_default();
-            let (deliveries, kept) = task.committed(written, now_ms);
-            // Committed is committed, whatever becomes of the local copy.
-            applied = applied.and(kept);
-            is_overcome |= worker.failing.is_overcome_by(&deliveries);
-            board.committed(
-                number,
-                partition,
-                counts.received,
-                counts.dropped,
-                deliveries,
-                task.task.held(),
-            );
-        }
-        if is_overcome {
-            self.recovered();
-        }
-        applied
-    }
-
-    /// Sends round after round, each when all of the one before is acknowledged.
-    fn send_rounds(&mut self, until: Instant) -> Result<(), Trouble> {
-        loop {
-            let acknowledged = self.producer.flush(until)?;
-            let Self {
-                slots, producer, ..
-            } = self;
-            let mut goes_on = false;
-            for (&partition, slot) in slots.iter_mut() {
-                let Slot::Running(task) = slot else { continue };
-                let acknowledged = acknowledged.of(partition);
-                let failed = |error| Trouble::task(partition, error);
-                if task.task.has_later_rounds() {
-                    task.task.fence(&acknowledged).map_err(failed)?;
-                    hand_over(producer, partition, &task.task.take_sends())?;
-                    goes_on = true;
-                } else if !task.is_finished() {
-                    task.finish(&acknowledged).map_err(failed)?;
-                }
-            }
-            if !goes_on {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Writes what each task changed to its changelogs. Returns where the last entries of each stand.
-    fn write_changelogs(
-        &mut self,
-        until: Instant,
-    ) -> Result<BTreeMap<i32, [Option<Offset>; 2]>, Trouble> {
-        let changelogs = self.resolved.changelogs.clone();
-        let Self {
-            slots, producer, ..
-        } = self;
-        for (&partition, slot) in slots.iter() {
-            let Slot::Running(task) = slot else { continue };
-            for (kind, changes) in StoreKind::BOTH.into_iter().zip(task.changes()) {
-                let channel = changelogs.topic(kind).topic.id.partition(partition);
-                for (key, value) in &changes.0 {
-                    let send = Send {
-                        topic: changelogs.name(kind),
-                        partition,
-                        key: Some(key),
-                        value: value.as_ref(),
-                        timestamp_ms: None,
-                        headers: &[],
-                    };
-                    producer.send(partition, channel, &send)?;
-                }
-            }
-        }
-        let acknowledged = producer.flush(until)?;
-        let written = |partition: i32| {
-            StoreKind::BOTH.map(|kind| {
-                let channel = changelogs.topic(kind).topic.id.partition(partition);
-                acknowledged.on(partition, channel)
-            })
-        };
-        Ok(self
-            .slots
-            .keys()
-            .map(|&partition| (partition, written(partition)))
-            .collect())
-    }
-
-    fn positions(&self) -> BTreeMap<Channel, Offset> {
-        let running = self.slots.values().filter_map(|slot| match slot {
-            Slot::Running(task) => Some(task.positions_to_commit()),
-            _ => None,
-        });
-        running.flatten().collect()
-    }
 }
 
 /// The smallest batch that one of the topics takes which a stage's workers write to; `None` when the cluster does not tell.
@@ -762,21 +600,6 @@ fn smallest_limit(declared: &Declared, resolved: &Resolved) -> Option<usize> {
             None
         }
     }
-}
-
-fn hand_over(producer: &mut Producer, task: i32, sends: &[RawSend]) -> Result<(), ProduceError> {
-    for send in sends {
-        let record = Send {
-            topic: &send.topic,
-            partition: send.channel.partition,
-            key: send.key.as_ref(),
-            value: send.value.as_ref(),
-            timestamp_ms: Some(send.timestamp_ms),
-            headers: &send.headers,
-        };
-        producer.send(task, send.channel, &record)?;
-    }
-    Ok(())
 }
 
 fn now_ms() -> i64 {
