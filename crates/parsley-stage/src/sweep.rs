@@ -18,7 +18,7 @@ pub struct Learned {
 const PARTS: u32 = 4;
 
 /// Keeps what was learned until it is old enough to rest a truncation on. The newest is always kept, and what came before it is thinned out to
-/// about one in each [part](PARTS) of the delay. So little is kept however often there is something to learn, and a bound is a delay, a part
+/// about one in each quarter of the delay. So little is kept however often there is something to learn, and a bound is a delay, a part
 /// of one and a check interval old at most when it is used.
 #[derive(Debug, Default)]
 pub struct Sweep {
