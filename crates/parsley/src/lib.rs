@@ -66,6 +66,12 @@ pub mod embedded {
     pub use parsley_embedded::*;
 }
 
+/// The host that runs an application on Apache Kafka.
+#[cfg(feature = "kafka")]
+pub mod kafka {
+    pub use parsley_kafka::*;
+}
+
 /// The README's example is compiled and run with the other doc-tests.
 #[cfg(all(doctest, feature = "embedded"))]
 #[doc = include_str!("../../../README.md")]
