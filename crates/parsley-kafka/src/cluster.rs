@@ -64,7 +64,10 @@ pub(crate) struct Cluster {
 
 impl Cluster {
     pub(crate) fn new(config: &KafkaConfig) -> Result<Self, KafkaError> {
-        let mut client: ClientConfig = config.client();
+        Self::of(config.client())
+    }
+
+    pub(crate) fn of(mut client: ClientConfig) -> Result<Self, KafkaError> {
         // To a read-committed client an open transaction hides the end (decision K3).
         client
             .set("isolation.level", "read_uncommitted")
@@ -79,6 +82,15 @@ impl Cluster {
     pub(crate) fn topics(
         &self,
         names: &[&str],
+    ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+        self.topics_within(names, ANSWER)
+    }
+
+    /// The same, with another time for one answer.
+    pub(crate) fn topics_within(
+        &self,
+        names: &[&str],
+        timeout: Duration,
     ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
         let mut found: BTreeMap<String, Option<TopicInfo>> = BTreeMap::new();
         for attempt in 1..=TRIES {
@@ -95,7 +107,7 @@ impl Cluster {
             }
             for (name, answer) in
                 open.iter()
-                    .zip(describe_topics(self.client.client(), &open, ANSWER)?)
+                    .zip(describe_topics(self.client.client(), &open, timeout)?)
             {
                 let info = match answer {
                     Ok(facts) => Some(TopicInfo {
@@ -130,6 +142,11 @@ impl Cluster {
             }
         }
         Ok(all)
+    }
+
+    /// The client, for what is asked elsewhere.
+    pub(crate) fn client(&self) -> &BaseConsumer {
+        &self.client
     }
 
     /// The log start and the high watermark of a partition.

@@ -287,47 +287,70 @@ impl KafkaConfig {
         if self.changelog.min_insync_replicas == Some(0) {
             return Err(range("changelog.min_insync_replicas", "0", at_least_1));
         }
-        self.check_properties()
-    }
-
-    fn check_properties(&self) -> Result<(), ConfigError> {
-        for property in self.properties.keys() {
-            if let Some(why) = owner_of(property) {
-                let property = property.clone();
-                return Err(ConfigError::Owned { property, why });
-            }
-        }
-        // librdkafka knows its properties best; it is told of one after the other, so that its answer is about that one.
-        for (property, value) in &self.properties {
-            let mut one = ClientConfig::new();
-            one.set(property, value);
-            let Err(KafkaError::ClientConfig(_, reason, ..)) = one.create_native_config() else {
-                continue;
-            };
-            let reason = match is_secret(property) {
-                true => "its value is none that it takes".to_owned(),
-                false => reason,
-            };
-            return Err(ConfigError::Property {
-                property: property.clone(),
-                reason,
-            });
-        }
-        Ok(())
+        check_properties(&self.properties)
     }
 
     /// What every client of the host has in common.
     pub(crate) fn client(&self) -> ClientConfig {
-        let mut client = ClientConfig::new();
-        for (property, value) in &self.properties {
-            client.set(property, value);
-        }
-        client.set("bootstrap.servers", &self.brokers);
-        client
+        client_of(&self.brokers, &self.properties)
     }
 }
 
-fn range(setting: &'static str, found: impl Into<String>, expected: &'static str) -> ConfigError {
+/// Refuses properties of librdkafka that are the host's, and those that librdkafka does not take.
+pub(crate) fn check_properties(properties: &BTreeMap<String, String>) -> Result<(), ConfigError> {
+    for property in properties.keys() {
+        if let Some(why) = owner_of(property) {
+            let property = property.clone();
+            return Err(ConfigError::Owned { property, why });
+        }
+    }
+    // librdkafka knows its properties best; it is told of one after the other, so that its answer is about that one.
+    for (property, value) in properties {
+        let mut one = ClientConfig::new();
+        one.set(property, value);
+        let Err(KafkaError::ClientConfig(_, reason, ..)) = one.create_native_config() else {
+            continue;
+        };
+        let reason = match is_secret(property) {
+            true => "its value is none that it takes".to_owned(),
+            false => reason,
+        };
+        return Err(ConfigError::Property {
+            property: property.clone(),
+            reason,
+        });
+    }
+    Ok(())
+}
+
+/// What every client has in common.
+pub(crate) fn client_of(brokers: &str, properties: &BTreeMap<String, String>) -> ClientConfig {
+    let mut client = ClientConfig::new();
+    for (property, value) in properties {
+        client.set(property, value);
+    }
+    client.set("bootstrap.servers", brokers);
+    client
+}
+
+/// Properties, without the values of secrets.
+pub(crate) fn shown(properties: &BTreeMap<String, String>) -> BTreeMap<&str, &str> {
+    let shown = properties.iter().map(|(property, value)| {
+        let value = if is_secret(property) {
+            "(secret)"
+        } else {
+            value
+        };
+        (property.as_str(), value)
+    });
+    shown.collect()
+}
+
+pub(crate) fn range(
+    setting: &'static str,
+    found: impl Into<String>,
+    expected: &'static str,
+) -> ConfigError {
     ConfigError::Range {
         setting,
         found: found.into(),
@@ -337,18 +360,6 @@ fn range(setting: &'static str, found: impl Into<String>, expected: &'static str
 
 impl fmt::Debug for KafkaConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown: BTreeMap<&str, &str> = self
-            .properties
-            .iter()
-            .map(|(property, value)| {
-                let value = if is_secret(property) {
-                    "(secret)"
-                } else {
-                    value
-                };
-                (property.as_str(), value)
-            })
-            .collect();
         f.debug_struct("KafkaConfig")
             .field("brokers", &self.brokers)
             .field("state_dir", &self.state_dir)
@@ -365,7 +376,7 @@ impl fmt::Debug for KafkaConfig {
             .field("backoff_longest", &self.backoff_longest)
             .field("stop_timeout", &self.stop_timeout)
             .field("changelog", &self.changelog)
-            .field("properties", &shown)
+            .field("properties", &shown(&self.properties))
             .finish()
     }
 }

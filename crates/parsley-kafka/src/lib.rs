@@ -4,7 +4,8 @@
 //! the positions that they consumed become visible together, or not at all (`docs/protocol.md`, Send order, State).
 //!
 //! Beneath it is what the host reads from a broker beyond the safe interface of `rdkafka`: a topic's UUID ([`describe_topics`]), and a poll
-//! whose partition-EOF event names its partition and carries its position ([`EventConsumer`]). The facts that all of it rests on are
+//! whose partition-EOF event names its partition and carries its position ([`EventConsumer`]). [`TopicReader`] reads topics beside the
+//! application, from any place, up to their ends or on and on. The facts that all of it rests on are
 //! decisions K1 to K8 of `docs/decisions.md`, and `tests/broker_facts` checks them on a real broker.
 
 mod board;
@@ -16,6 +17,7 @@ mod host;
 mod names;
 mod native;
 mod producer;
+mod reader;
 mod restore;
 mod stage;
 mod state;
@@ -29,6 +31,10 @@ pub use config::{ChangelogConfig, ConfigError, KafkaConfig};
 pub use event::{ConsumerError, Partition, Polled, Record};
 pub use host::{KafkaHost, KafkaRunning, StartError};
 pub use native::{EventConsumer, describe_topics};
+pub use reader::{
+    Isolation, ReadFrom, ReadRecord, ReaderConfig, ReaderError, ReaderPosition, TopicReader,
+    TopicSelection,
+};
 pub use stage::StageError;
 pub use status::{DeliveryEvent, Status, TaskState, TaskStatus, WorkerState, WorkerStatus};
 pub use topic::{DescribeError, TopicFacts};

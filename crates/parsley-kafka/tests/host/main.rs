@@ -4,6 +4,7 @@ mod failures;
 mod foreign;
 mod guards;
 mod obligations;
+mod reader;
 mod restore;
 mod signals;
 mod traps;
