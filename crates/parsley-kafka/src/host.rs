@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::board::Board;
 use crate::cluster::Cluster;
 use crate::config::{ConfigError, KafkaConfig};
-use crate::stage::{Declared, StageError, StopFlag};
+use crate::stage::{Adversary, Declared, StageError, StopFlag};
 use crate::status::{DeliveryEvent, Status};
 use crate::worker::Worker;
 
@@ -27,6 +27,8 @@ type Observer = Arc<dyn Fn(&DeliveryEvent) + Send + Sync>;
 #[derive(Clone)]
 pub struct KafkaHost {
     config: Arc<KafkaConfig>,
+    audit: Option<Arc<str>>,
+    adversary: Adversary,
     on_delivery: Option<Observer>,
 }
 
@@ -45,6 +47,14 @@ pub enum StartError {
     /// What the cluster says of a stage's topics does not fit.
     #[error(transparent)]
     Stage(#[from] StageError),
+    /// A delay is set for a topic that the stage does not consume.
+    #[error("a delay is set for {topic} at stage {stage}, which does not consume it")]
+    Delay {
+        /// The stage.
+        stage: String,
+        /// The topic.
+        topic: String,
+    },
     /// No client could be made.
     #[error("no client for the cluster: {0}")]
     Client(rdkafka::error::KafkaError),
@@ -68,8 +78,38 @@ impl KafkaHost {
         config.check()?;
         Ok(Self {
             config: Arc::new(config),
+            audit: None,
+            adversary: Adversary::default(),
             on_delivery: None,
         })
+    }
+
+    /// Has every task write an account of what it was handed to a topic: each delivery, and each record that had to wait. It is part of
+    /// the step's transaction, so that for who reads what is committed nothing is missing in it and nothing is in it twice, whatever
+    /// became of the process (decision E11). Its records are [`AuditRecord`](parsley_stage::AuditRecord)s, in the order of delivery, on the
+    /// partition of the task's number.
+    ///
+    /// The topic has to exist when an application starts, with as many partitions as its widest stage has tasks, and no stage may declare it.
+    /// Every process that runs the application has to name it, and nobody else writes to it.
+    #[must_use]
+    pub fn audit(mut self, topic: impl Into<Arc<str>>) -> Self {
+        self.audit = Some(topic.into());
+        self
+    }
+
+    /// Has a topic reach a stage late, in this process: an adversary, for demonstrations and tests. A record is let in when so much time has
+    /// gone by since it was fetched, or when there are 10,000 younger ones, which is what memory keeps of each topic. The stage sees a slow network,
+    /// no more: what is kept back counts as not read, so that positions, rebalances and restarts know nothing of it, and a stop does not wait
+    /// for it.
+    #[must_use]
+    pub fn delay(
+        mut self,
+        stage: impl Into<String>,
+        topic: impl Into<String>,
+        delay: Duration,
+    ) -> Self {
+        self.adversary.delay(stage.into(), topic.into(), delay);
+        self
     }
 
     /// Sets an observer of deliveries. It is called on a worker's thread after the step's commit, in the order of each task's deliveries, and
@@ -89,14 +129,35 @@ impl KafkaHost {
     /// # Errors
     ///
     /// When the cluster answers, and a topic is missing, the inputs of a stage have different numbers of partitions, or a changelog topic
-    /// does not fit. When the system has no thread.
+    /// or that of the [account](KafkaHost::audit) does not fit. When a delay is set for what is no input. When the system has no thread.
     pub fn start(&self, app: impl Borrow<App>) -> Result<KafkaRunning, StartError> {
         let app = app.borrow();
+        if let Some(topic) = self
+            .audit
+            .as_deref()
+            .filter(|topic| app.topics().contains(topic))
+        {
+            let topic = topic.to_owned();
+            return Err(StageError::AuditDeclared { topic }.into());
+        }
+        if let Some((stage, topic)) = self.adversary.stray(app) {
+            return Err(StartError::Delay {
+                stage: stage.to_owned(),
+                topic: topic.to_owned(),
+            });
+        }
         let process = Uuid::new_v4();
         let cluster = Cluster::new(&self.config).map_err(StartError::Client)?;
         let mut stages = Vec::new();
         for stage in app.stages() {
-            let declared = Declared::new(Arc::clone(&self.config), app, stage, process);
+            let declared = Declared::new(
+                Arc::clone(&self.config),
+                &self.adversary,
+                self.audit.clone(),
+                app,
+                stage,
+                process,
+            );
             let resolved = match declared.resolve(&cluster) {
                 Ok(resolved) => Some(Arc::new(resolved)),
                 Err(error) if error.may_pass() => None,

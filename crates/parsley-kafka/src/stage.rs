@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
@@ -50,6 +51,26 @@ pub enum StageError {
     /// A changelog topic cannot be used.
     #[error(transparent)]
     Changelog(#[from] ChangelogError),
+    /// The topic of the account of deliveries is one of the application's.
+    #[error(
+        "the account of deliveries cannot be kept in topic {topic}, which the application declares"
+    )]
+    AuditDeclared {
+        /// Its name.
+        topic: String,
+    },
+    /// The topic of the account of deliveries has fewer partitions than a stage has tasks.
+    #[error(
+        "the account of deliveries in topic {topic} needs a partition for each task: {needed}, and there are {found}"
+    )]
+    AuditPartitions {
+        /// Its name.
+        topic: String,
+        /// How many it has.
+        found: i32,
+        /// How many it needs.
+        needed: i32,
+    },
 }
 
 impl StageError {
@@ -58,7 +79,11 @@ impl StageError {
         match self {
             Self::Cluster(_) => true,
             Self::Changelog(error) => error.may_pass(),
-            Self::MissingTopics { .. } | Self::CoPartition { .. } | Self::Refused { .. } => false,
+            Self::MissingTopics { .. }
+            | Self::CoPartition { .. }
+            | Self::Refused { .. }
+            | Self::AuditDeclared { .. }
+            | Self::AuditPartitions { .. } => false,
         }
     }
 }
@@ -85,6 +110,33 @@ impl StopFlag {
     }
 }
 
+/// Inputs that reach stages late on purpose: [`KafkaHost::delay`](crate::KafkaHost::delay).
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Adversary(BTreeMap<(String, String), Duration>);
+
+impl Adversary {
+    pub(crate) fn delay(&mut self, stage: String, topic: String, delay: Duration) {
+        self.0.insert((stage, topic), delay);
+    }
+
+    /// A delay of what the application's stage does not consume, if there is one.
+    pub(crate) fn stray(&self, app: &App) -> Option<(&str, &str)> {
+        let is_input = |stage: &str, topic: &str| {
+            let mut stages = app.stages().iter().filter(|of| of.name() == stage);
+            stages.any(|of| of.inputs().any(|input| input == topic))
+        };
+        let mut all = self.0.keys();
+        let stray = all.find(|(stage, topic)| !is_input(stage, topic));
+        stray.map(|(stage, topic)| (&**stage, &**topic))
+    }
+
+    fn delays_of(&self, stage: &str) -> BTreeMap<String, Duration> {
+        let own = self.0.iter().filter(|((of, _), _)| of == stage);
+        own.map(|((_, topic), delay)| (topic.clone(), *delay))
+            .collect()
+    }
+}
+
 /// A stage of an application, before the cluster was asked about it.
 #[derive(Clone)]
 pub(crate) struct Declared {
@@ -94,14 +146,27 @@ pub(crate) struct Declared {
     pub(crate) stage_name: Arc<str>,
     pub(crate) group: String,
     pub(crate) process: Uuid,
+    /// Where the account of deliveries is kept, if it is.
+    pub(crate) audit: Option<Arc<str>>,
+    /// How late each input is let in.
+    pub(crate) delays: BTreeMap<String, Duration>,
     ordering_changelog: String,
     fold_changelog: String,
 }
 
 impl Declared {
-    pub(crate) fn new(config: Arc<KafkaConfig>, app: &App, stage: &Stage, process: Uuid) -> Self {
+    pub(crate) fn new(
+        config: Arc<KafkaConfig>,
+        adversary: &Adversary,
+        audit: Option<Arc<str>>,
+        app: &App,
+        stage: &Stage,
+        process: Uuid,
+    ) -> Self {
         Self {
             config,
+            audit,
+            delays: adversary.delays_of(stage.name()),
             application: app.name().to_owned(),
             stage_name: stage.name().into(),
             group: app.consumer_group(stage),
@@ -114,7 +179,9 @@ impl Declared {
 
     /// Asks the cluster for the stage's topics, and finds or makes its changelogs.
     pub(crate) fn resolve(&self, cluster: &Cluster) -> Result<Resolved, StageError> {
-        let names: Vec<&str> = self.stage.inputs().chain(self.stage.sinks()).collect();
+        let audit = self.audit.as_deref();
+        let declared = self.stage.inputs().chain(self.stage.sinks());
+        let names: Vec<&str> = declared.chain(audit).collect();
         let mut unique = names.clone();
         unique.sort_unstable();
         unique.dedup();
@@ -127,7 +194,7 @@ impl Declared {
         if !missing.is_empty() {
             return Err(StageError::MissingTopics { topics: missing });
         }
-        let topics: BTreeMap<String, TopicInfo> = found
+        let mut topics: BTreeMap<String, TopicInfo> = found
             .into_iter()
             .filter_map(|(name, info)| Some((name, info?)))
             .collect();
@@ -141,6 +208,17 @@ impl Declared {
             return Err(StageError::CoPartition {
                 stage: self.stage_name.to_string(),
                 partitions,
+            });
+        }
+        // It is no topic of the stage, and goes by no name in what the stage is told.
+        let audit = audit.and_then(|name| topics.remove(name));
+        if let (Some(topic), Some(found)) = (&self.audit, audit)
+            && found.partitions < width
+        {
+            return Err(StageError::AuditPartitions {
+                topic: topic.to_string(),
+                found: found.partitions,
+                needed: width,
             });
         }
         let ensure = |name: &str| {
@@ -169,6 +247,7 @@ impl Declared {
             topics,
             names,
             changelogs,
+            audit: audit.map(|info| info.id),
         })
     }
 
@@ -187,6 +266,8 @@ pub(crate) struct Resolved {
     pub(crate) topics: BTreeMap<String, TopicInfo>,
     names: BTreeMap<TopicId, Arc<str>>,
     pub(crate) changelogs: Changelogs,
+    /// The topic of the account of deliveries, if one is kept.
+    pub(crate) audit: Option<TopicId>,
 }
 
 impl Resolved {

@@ -13,26 +13,28 @@ use parsley_core::{Channel, Refusal, RefusalCode};
 use parsley_stage::TaskError;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
-use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::board::Board;
-use crate::cluster::{self, Cluster, ClusterError};
+use crate::cluster::{self, Cluster};
 use crate::event::{ConsumerError, Partition, Polled};
 use crate::names;
 use crate::native::EventConsumer;
 use crate::producer::{ProduceError, Producer};
-use crate::restore::{Restore, RestoreError};
-use crate::stage::{Declared, Resolved, StageError, StopFlag};
-use crate::state::StateError;
+use crate::restore::Restore;
+use crate::stage::{Declared, Resolved, StopFlag};
 
 mod failing;
+mod late;
 mod step;
 mod task;
+mod trouble;
 mod watch;
 
 use failing::Failing;
+use late::Late;
 use task::{RunningTask, Slot};
+pub(crate) use trouble::Trouble;
 use watch::Watch;
 
 /// How long a worker waits for something to happen before it looks around.
@@ -46,74 +48,6 @@ const LAST_ABORT: Duration = Duration::from_secs(5);
 
 /// How many events are fed before deliveries are looked for.
 const EVENTS_PER_TURN: usize = 1000;
-
-/// Something stopped the step at hand.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// A guard refused, or the application's code failed.
-    Task {
-        partition: i32,
-        error: TaskError,
-    },
-    Produce(ProduceError),
-    Consumer(ConsumerError),
-    Client(KafkaError),
-    Cluster(ClusterError),
-    Restore(RestoreError),
-    State(StateError),
-    Stage(StageError),
-}
-
-impl Trouble {
-    fn task(partition: i32, error: TaskError) -> Self {
-        Self::Task { partition, error }
-    }
-
-    /// Whether the clients have to be made anew.
-    fn is_fatal(&self) -> bool {
-        match self {
-            Self::Produce(error) => error.is_fatal(),
-            Self::Consumer(error) => error.fatal,
-            Self::Client(_) | Self::Stage(_) => true,
-            _ => false,
-        }
-    }
-}
-
-impl std::fmt::Display for Trouble {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Task { error, .. } => error.fmt(f),
-            Self::Produce(error) => error.fmt(f),
-            Self::Consumer(error) => error.fmt(f),
-            Self::Client(error) => error.fmt(f),
-            Self::Cluster(error) => error.fmt(f),
-            Self::Restore(error) => error.fmt(f),
-            Self::State(error) => error.fmt(f),
-            Self::Stage(error) => error.fmt(f),
-        }
-    }
-}
-
-macro_rules! trouble_from {
-    ($($variant:ident($error:ty)),*) => {$(
-        impl From<$error> for Trouble {
-            fn from(error: $error) -> Self {
-                Self::$variant(error)
-            }
-        }
-    )*};
-}
-
-trouble_from!(
-    Produce(ProduceError),
-    Consumer(ConsumerError),
-    Client(KafkaError),
-    Cluster(ClusterError),
-    Restore(RestoreError),
-    State(StateError),
-    Stage(StageError)
-);
 
 /// How a session ended.
 enum End {
@@ -203,6 +137,7 @@ struct Session<'a> {
     resume_at: Option<Instant>,
     /// What can be delivered was not delivered to its end.
     is_draining: bool,
+    late: Late,
     watch: Watch,
 }
 
@@ -240,6 +175,7 @@ impl<'a> Session<'a> {
             step_since: None,
             resume_at: None,
             is_draining: false,
+            late: Late::new(&worker.declared.delays),
             watch: Watch::default(),
             worker,
         })
@@ -340,6 +276,7 @@ impl<'a> Session<'a> {
 
     /// Has the consumer read for the tasks that run, each from where it is.
     fn assign_running(&mut self) -> Result<(), Trouble> {
+        self.late.clear();
         let mut list = TopicPartitionList::new();
         for slot in self.slots.values() {
             let Slot::Running(task) = slot else { continue };
@@ -358,7 +295,9 @@ impl<'a> Session<'a> {
         let wait = if self.is_draining || self.is_restoring() {
             Duration::ZERO
         } else {
-            self.until_step_end().unwrap_or(TURN).min(TURN)
+            let until_due = self.late.until_due(Instant::now());
+            let until = self.until_step_end().into_iter().chain(until_due);
+            until.min().unwrap_or(TURN).min(TURN)
         };
         self.feed(wait)?;
         self.deliver()?;
@@ -467,10 +406,19 @@ impl<'a> Session<'a> {
     fn feed(&mut self, wait: Duration) -> Result<(), Trouble> {
         let mut wait = wait;
         for _ in 0..EVENTS_PER_TURN {
-            let Some(polled) = self.consumer.poll(wait) else {
-                return Ok(());
+            let polled = match self.late.due(Instant::now()) {
+                Some(polled) => polled,
+                None => {
+                    let Some(polled) = self.consumer.poll(wait) else {
+                        return Ok(());
+                    };
+                    wait = Duration::ZERO;
+                    let Some(polled) = self.late.keep(polled, Instant::now()) else {
+                        continue;
+                    };
+                    polled
+                }
             };
-            wait = Duration::ZERO;
             match polled {
                 Polled::Record(record) => {
                     let (partition, channel) = self.place_of(&record.partition);
@@ -553,6 +501,7 @@ impl<'a> Session<'a> {
         tracing::info!(group = %self.worker.declared.group, ?numbers, lost, "partitions were revoked");
         // The range assignor is eager: nothing is left of the assignment.
         self.slots.clear();
+        self.late.clear();
         self.worker.board.assigned(self.worker.number, &[]);
         self.consumer.consumer().unassign()?;
         ended
@@ -591,7 +540,13 @@ impl<'a> Session<'a> {
 /// The smallest batch that one of the topics takes which a stage's workers write to; `None` when the cluster does not tell.
 fn smallest_limit(declared: &Declared, resolved: &Resolved) -> Option<usize> {
     let changelogs = resolved.changelogs.names.iter().map(String::as_str);
-    let topics: Vec<&str> = declared.stage.sinks().chain(changelogs).collect();
+    let audit = declared.audit.as_deref();
+    let topics: Vec<&str> = declared
+        .stage
+        .sinks()
+        .chain(changelogs)
+        .chain(audit)
+        .collect();
     match cluster::batch_limits(&declared.config, &topics) {
         Ok(limits) => limits.into_values().min(),
         Err(error) => {

@@ -41,6 +41,10 @@ use parsley_core::{
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+mod account;
+
+pub use account::Account;
+
 /// An entry of the account: which task was handed which record, and what became of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRecord {

@@ -55,6 +55,7 @@ impl Session<'_> {
         self.producer.begin()?;
         let until = Instant::now() + self.worker.declared.config.transaction_timeout;
         self.send_rounds(until)?;
+        self.write_account()?;
         let written = self.write_changelogs(until)?;
         let positions = self.positions();
         if positions.is_empty() {
@@ -127,6 +128,36 @@ impl Session<'_> {
                 return Ok(());
             }
         }
+    }
+
+    /// Hands over what each task adds to the account of deliveries. Its sends are acknowledged by now, so that no round counts these; the
+    /// changelogs' flush waits for them.
+    fn write_account(&mut self) -> Result<(), Trouble> {
+        let resolved = Arc::clone(&self.resolved);
+        let Self {
+            slots,
+            producer,
+            worker,
+            ..
+        } = self;
+        let (Some(topic), Some(id)) = (&worker.declared.audit, resolved.audit) else {
+            return Ok(());
+        };
+        for (&partition, slot) in slots.iter_mut() {
+            let Slot::Running(task) = slot else { continue };
+            for entry in task.audited(&resolved) {
+                let send = Send {
+                    topic,
+                    partition,
+                    key: Some(&entry.key()),
+                    value: Some(&entry.encode()),
+                    timestamp_ms: None,
+                    headers: &[],
+                };
+                producer.send(partition, id.partition(partition), &send)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes what each task changed to its changelogs. Returns where the last entries of each stand.

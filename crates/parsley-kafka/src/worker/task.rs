@@ -1,8 +1,10 @@
 //! A task of a worker: being restored, running, or stopped by a guard.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use parsley_core::{Changes, Channel, Header, Offset, Receipt, Record, Scope, TopicId};
+use parsley_stage::audit::{Account, AuditRecord};
 use parsley_stage::opening::{self, Bounds, LogFacts};
 use parsley_stage::sweep::Sweep;
 use parsley_stage::{Processed, RawSend, StepCommit, Task, TaskError};
@@ -36,6 +38,8 @@ pub(super) struct RunningTask {
     pub(super) positions: BTreeMap<Channel, Offset>,
     /// The positions that the group has committed, as far as this execution knows.
     committed: BTreeMap<Channel, Offset>,
+    /// Its part of the account of deliveries, if one is kept.
+    account: Option<Account>,
     /// What the step at hand delivered.
     pub(super) processed: Vec<Processed>,
     /// Something was fed, or is to be written, that no step has committed.
@@ -177,6 +181,15 @@ impl RunningTask {
             recorded.as_ref(),
             &mut log,
         )?;
+        // The positions are known by now, and the state: no former owner of the partition can write to the account any more.
+        let account = match &declared.audit {
+            Some(topic) => {
+                let (_, end) = cluster.bounds(topic, partition)?;
+                let stage = Arc::clone(&declared.stage_name);
+                Some(Account::begin(stage, partition, end))
+            }
+            None => None,
+        };
         let (task, opened) = Task::open(
             declared.stage.clone(),
             resolved.task_config(declared, partition),
@@ -204,6 +217,7 @@ impl RunningTask {
             checkpoint,
             positions,
             committed,
+            account,
             processed: Vec::new(),
             is_dirty: true,
             counts: Counts::default(),
@@ -219,10 +233,15 @@ impl RunningTask {
         channel: Channel,
         record: event::Record,
     ) -> Result<(), TaskError> {
-        let next = record.offset + 1;
+        let (offset, next) = (record.offset, record.offset + 1);
         let received = self.task.receive(record_of(channel, record))?;
         match received {
-            Receipt::Accepted => self.counts.received += 1,
+            Receipt::Accepted => {
+                self.counts.received += 1;
+                if let Some(account) = &mut self.account {
+                    account.arrived(channel, offset);
+                }
+            }
             Receipt::Dropped => self.counts.dropped += 1,
         }
         self.positions.insert(channel, next);
@@ -266,6 +285,23 @@ impl RunningTask {
             Some(commit) => [&commit.ordering, &commit.fold],
             None => [&NONE, &NONE],
         }
+    }
+
+    /// What the step adds to the account of deliveries, once its deliveries are made.
+    pub(super) fn audited(&mut self, resolved: &Resolved) -> Vec<AuditRecord> {
+        let name_of = |topic: TopicId| {
+            let known = resolved.name_of(topic).cloned();
+            known.unwrap_or_else(|| topic.to_string().into())
+        };
+        let Self {
+            task,
+            account,
+            processed,
+            ..
+        } = self;
+        account.as_mut().map_or_else(Vec::new, |account| {
+            account.of_step(processed, || task.holds(), name_of)
+        })
     }
 
     /// The positions to send with the step: all that there are, as an empty list fences nobody (decision K5).

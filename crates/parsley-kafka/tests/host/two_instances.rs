@@ -4,36 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use parsley_kafka::KafkaRunning;
-use parsley_stage::{App, Message, Outbox, Stage};
 
 use crate::world::*;
-
-/// Joins: a payment is held until the order that it came of was delivered, whichever way each travels.
-fn joined(name: &str) -> App {
-    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
-    let (orders, payments, seen) = (topic("orders"), topic("payments"), topic("seen"));
-    let pay = Stage::stateless("pay")
-        .sink(&payments)
-        .on(&orders, {
-            let payments = payments.clone();
-            move |order, out| out.send(&payments, &order.key, &format!("for {}", order.value))
-        })
-        .build()
-        .unwrap();
-    let note = |topic: &'static str| {
-        let seen = seen.clone();
-        move |message: Message<String, String>, out: &mut Outbox| {
-            out.send(&seen, &message.key, &format!("{topic} {}", message.value))
-        }
-    };
-    let join = Stage::stateless("join")
-        .sink(&seen)
-        .on(&orders, note("order"))
-        .on(&payments, note("payment"))
-        .build()
-        .unwrap();
-    App::named(name).stage(pay).stage(join).build().unwrap()
-}
 
 fn partitions(running: &KafkaRunning, stage: &str) -> Vec<i32> {
     let status = running.status();

@@ -13,7 +13,7 @@ use parsley_kafka::{
     EventConsumer, KafkaConfig, KafkaHost, KafkaRunning, Polled, Record, Status, WorkerState,
     describe_topics,
 };
-use parsley_stage::{App, Stage, Topic, codec};
+use parsley_stage::{App, Message, Outbox, Stage, Topic, codec};
 use rdkafka::admin::{
     AdminClient, AdminOptions, AlterConfig, NewPartitions, NewTopic, ResourceSpecifier,
     TopicReplication,
@@ -470,4 +470,31 @@ pub fn counts(topic: &str) -> BTreeMap<String, Vec<u64>> {
         counts.entry(text(&record.key)).or_default().push(value);
     }
     counts
+}
+
+/// Joins: a payment is held until the order that it came of was delivered, whichever way each travels.
+pub fn joined(name: &str) -> App {
+    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
+    let (orders, payments, seen) = (topic("orders"), topic("payments"), topic("seen"));
+    let pay = Stage::stateless("pay")
+        .sink(&payments)
+        .on(&orders, {
+            let payments = payments.clone();
+            move |order, out| out.send(&payments, &order.key, &format!("for {}", order.value))
+        })
+        .build()
+        .unwrap();
+    let note = |topic: &'static str| {
+        let seen = seen.clone();
+        move |message: Message<String, String>, out: &mut Outbox| {
+            out.send(&seen, &message.key, &format!("{topic} {}", message.value))
+        }
+    };
+    let join = Stage::stateless("join")
+        .sink(&seen)
+        .on(&orders, note("order"))
+        .on(&payments, note("payment"))
+        .build()
+        .unwrap();
+    App::named(name).stage(pay).stage(join).build().unwrap()
 }

@@ -1,0 +1,79 @@
+//! What stops a step.
+
+use parsley_stage::TaskError;
+use rdkafka::error::KafkaError;
+
+use crate::cluster::ClusterError;
+use crate::event::ConsumerError;
+use crate::producer::ProduceError;
+use crate::restore::RestoreError;
+use crate::stage::StageError;
+use crate::state::StateError;
+
+/// Something stopped the step at hand.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// A guard refused, or the application's code failed.
+    Task {
+        partition: i32,
+        error: TaskError,
+    },
+    Produce(ProduceError),
+    Consumer(ConsumerError),
+    Client(KafkaError),
+    Cluster(ClusterError),
+    Restore(RestoreError),
+    State(StateError),
+    Stage(StageError),
+}
+
+impl Trouble {
+    pub(super) fn task(partition: i32, error: TaskError) -> Self {
+        Self::Task { partition, error }
+    }
+
+    /// Whether the clients have to be made anew.
+    pub(super) fn is_fatal(&self) -> bool {
+        match self {
+            Self::Produce(error) => error.is_fatal(),
+            Self::Consumer(error) => error.fatal,
+            Self::Client(_) | Self::Stage(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Trouble {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Task { error, .. } => error.fmt(f),
+            Self::Produce(error) => error.fmt(f),
+            Self::Consumer(error) => error.fmt(f),
+            Self::Client(error) => error.fmt(f),
+            Self::Cluster(error) => error.fmt(f),
+            Self::Restore(error) => error.fmt(f),
+            Self::State(error) => error.fmt(f),
+            Self::Stage(error) => error.fmt(f),
+        }
+    }
+}
+
+macro_rules! trouble_from {
+    ($($variant:ident($error:ty)),*) => {$(
+        impl From<$error> for Trouble {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )*};
+}
+
+trouble_from!(
+    Produce(ProduceError),
+    Consumer(ConsumerError),
+    Client(KafkaError),
+    Cluster(ClusterError),
+    Restore(RestoreError),
+    State(StateError),
+    Stage(StageError)
+);
