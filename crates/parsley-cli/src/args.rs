@@ -6,6 +6,7 @@ use crate::demo;
 use crate::exit::Exit;
 use crate::input::Input;
 use crate::sim::Sim;
+use crate::topic::Topic;
 
 /// Causal delivery order for stream processors.
 #[derive(Debug, Parser)]
@@ -35,6 +36,9 @@ pub enum Command {
     /// Run simulated worlds, replay, shrink and draw them (docs/sim.md)
     #[command(subcommand, after_help = Exit::table())]
     Sim(Sim),
+    /// Look into topics, and judge what tasks were delivered (docs/topic.md)
+    #[command(subcommand, after_help = Exit::table())]
+    Topic(Topic),
 }
 
 /// Reading and writing clocks.

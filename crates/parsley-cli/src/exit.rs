@@ -18,17 +18,20 @@ pub enum Exit {
     MalformedData,
     /// Input could not be read, or output not written.
     Io,
+    /// A Kafka cluster did not do its part.
+    Cluster,
 }
 
 impl Exit {
     /// Every exit, in the order of its code.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Done,
         Self::Failed,
         Self::Usage,
         Self::Refused,
         Self::MalformedData,
         Self::Io,
+        Self::Cluster,
     ];
 
     /// The number the process exits with. Stable.
@@ -40,6 +43,7 @@ impl Exit {
             Self::Refused => 3,
             Self::MalformedData => 4,
             Self::Io => 5,
+            Self::Cluster => 6,
         }
     }
 
@@ -55,6 +59,9 @@ impl Exit {
             Self::MalformedData => "data to decode or encode are malformed",
             Self::Io => {
                 "input could not be read, or output could not be written; also a directory of data that could not be used"
+            }
+            Self::Cluster => {
+                "a Kafka cluster did not answer, denied what was asked for, or does not have it"
             }
         }
     }

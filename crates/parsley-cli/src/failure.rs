@@ -7,6 +7,7 @@ use crate::demo::DemoError;
 use crate::exit::Exit;
 use crate::script::ScriptError;
 use crate::sim::SimError;
+use crate::topic::TopicError;
 
 /// Why a command did not end well.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum Failure {
     /// A simulated world is not what was asked for.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// A command about topics did not end well.
+    #[error(transparent)]
+    Topic(#[from] TopicError),
     /// Input cannot be read.
     #[error("{input} cannot be read: {source}")]
     Read {
@@ -53,6 +57,7 @@ impl Failure {
             Self::Script(error) => error.exit(),
             Self::Demo(error) => error.exit(),
             Self::Sim(error) => error.exit(),
+            Self::Topic(error) => error.exit(),
             Self::DashAmongClocks => Exit::Usage,
             Self::Clock(_) => Exit::MalformedData,
             Self::Read { .. } | Self::Write(_) => Exit::Io,

@@ -1,4 +1,4 @@
-//! The `parsley` program: a demonstration, node scripts, clocks, simulated worlds.
+//! The `parsley` program: a demonstration, node scripts, clocks, topics, simulated worlds.
 
 mod args;
 mod clock;
@@ -12,6 +12,8 @@ mod plain;
 mod script;
 mod sim;
 mod style;
+mod topic;
+mod unread;
 
 use std::io::{self, BufWriter};
 use std::process::ExitCode;
@@ -47,6 +49,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
             clock::encode(&clocks, &mut out).map(|()| Exit::Done)
         }
         Command::Sim(command) => sim::run(&command, &mut out),
+        Command::Topic(command) => topic::run(&command, &mut out),
     }
 }
 

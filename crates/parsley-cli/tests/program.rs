@@ -35,7 +35,7 @@ fn the_documented_exit_codes_are_those_of_help() {
         .lines()
         .filter_map(|line| line.trim().split_once("  "))
         .collect();
-    assert_eq!(rows.len(), 6, "{table}");
+    assert_eq!(rows.len(), 7, "{table}");
     for (code, meaning) in rows {
         assert!(
             page.contains(&format!("| {code} | {meaning} |")),

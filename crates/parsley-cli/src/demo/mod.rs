@@ -17,7 +17,6 @@ mod screen;
 mod taken;
 mod topology;
 mod trace;
-mod unread;
 mod watch;
 
 use std::io::{self, Write};

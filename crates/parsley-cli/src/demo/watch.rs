@@ -15,8 +15,8 @@ use super::feed::Fed;
 use super::gate::Gate;
 use super::ground::Bell;
 use super::screen::Screen;
-use super::unread;
 use crate::failure::Failure;
+use crate::unread::unread;
 
 /// How long a full application may be silent. It never is, unless something is badly wrong.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ pub fn look_out_for_failures(
 pub fn look_out_for_reader(seen: &SyncSender<Seen>) -> Result<(), DemoError> {
     let seen = seen.clone();
     spawn("output", move || {
-        if let Some(error) = unread::unread() {
+        if let Some(error) = unread() {
             drop(seen.send(Seen::Unread(error)));
         }
     })

@@ -161,3 +161,64 @@ fn is_silence(code: RDKafkaErrorCode) -> bool {
             | RDKafkaErrorCode::MessageTimedOut
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(code: RDKafkaErrorCode, heard: Option<RDKafkaErrorCode>) -> ReaderError {
+        let heard = heard.map(|code| ConsumerError {
+            code,
+            fatal: false,
+            partition: None,
+            reason: "what was heard".to_owned(),
+        });
+        let error = DescribeError::Request {
+            code,
+            reason: "what was answered".to_owned(),
+        };
+        ReaderError::of_cluster("here:9092", error.into(), heard)
+    }
+
+    #[test]
+    fn silence_is_told_with_what_was_heard_of_the_brokers() {
+        let told = of(
+            RDKafkaErrorCode::OperationTimedOut,
+            Some(RDKafkaErrorCode::Resolve),
+        );
+        let expected = "no broker of here:9092 answered: what was heard";
+        assert_eq!(told.to_string(), expected);
+        let told = of(RDKafkaErrorCode::OperationTimedOut, None);
+        let expected = "no broker of here:9092 answered: what was answered";
+        assert_eq!(told.to_string(), expected);
+    }
+
+    #[test]
+    fn a_denial_is_one_whoever_tells_it() {
+        let denied = RDKafkaErrorCode::TopicAuthorizationFailed;
+        let told = of(denied, None);
+        assert!(matches!(told, ReaderError::Denied { code, .. } if code == denied));
+        let denied = RDKafkaErrorCode::Authentication;
+        let told = of(RDKafkaErrorCode::OperationTimedOut, Some(denied));
+        assert!(matches!(told, ReaderError::Denied { code, .. } if code == denied));
+        let topic = DescribeError::Topic {
+            name: "t".to_owned(),
+            code: RDKafkaErrorCode::TopicAuthorizationFailed,
+            reason: String::new(),
+        };
+        let told = ReaderError::of_cluster("b", topic.into(), None);
+        assert_eq!(
+            told.to_string().split(':').next(),
+            Some("the cluster denied topic `t`")
+        );
+    }
+
+    #[test]
+    fn another_answer_is_passed_on() {
+        let told = of(RDKafkaErrorCode::UnsupportedVersion, None);
+        assert_eq!(
+            told.to_string(),
+            "the cluster gave no topics: what was answered"
+        );
+    }
+}

@@ -1,0 +1,33 @@
+//! Why a command about topics did not end well.
+
+use crate::exit::Exit;
+
+/// A command about topics did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TopicError {
+    /// The program was built without the client.
+    #[cfg(not(feature = "kafka"))]
+    #[error(
+        "this build cannot speak to Kafka: build it with `cargo build --release -p parsley-cli --features kafka`"
+    )]
+    NoKafka,
+    /// The topic cannot be read, or not any further.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Reader(#[from] parsley::kafka::ReaderError),
+}
+
+impl TopicError {
+    /// The exit code that stands for it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            #[cfg(not(feature = "kafka"))]
+            Self::NoKafka => Exit::Usage,
+            #[cfg(feature = "kafka")]
+            Self::Reader(parsley::kafka::ReaderError::Config(_)) => Exit::Usage,
+            #[cfg(feature = "kafka")]
+            Self::Reader(_) => Exit::Cluster,
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The program on a real broker. Every test has topics of its own; all share one broker. The modules' names begin with `on_kafka_`: the gate
+//! runs those apart.
+
+#[path = "../running/mod.rs"]
+mod running;
+
+mod on_kafka_dump;
+mod world;
