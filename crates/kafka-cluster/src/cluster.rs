@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::access::{self, Resource};
 use crate::broker::{Broker, BrokerSpec};
 use crate::jars::{FetchError, KafkaJars};
 use crate::java::{self, JavaError};
@@ -54,6 +55,23 @@ impl Default for ClusterConfig {
             jars_folder: KafkaJars::default_folder(),
             properties: BTreeMap::new(),
         }
+    }
+}
+
+impl ClusterConfig {
+    /// Has the brokers ask their authorizer, which lets everybody do everything until there is a rule:
+    /// [`KafkaCluster::deny`].
+    #[must_use]
+    pub fn with_authorizer(mut self) -> Self {
+        let class = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+        for (property, value) in [
+            ("authorizer.class.name", class),
+            ("allow.everyone.if.no.acl.found", "true"),
+        ] {
+            self.properties
+                .insert(property.to_owned(), value.to_owned());
+        }
+        self
     }
 }
 
@@ -149,6 +167,25 @@ impl KafkaCluster {
             .map(|port| format!("127.0.0.1:{port}"))
             .collect();
         addresses.join(",")
+    }
+
+    /// Denies every client everything on a resource. The cluster needs an authorizer:
+    /// [`ClusterConfig::with_authorizer`].
+    ///
+    /// # Errors
+    ///
+    /// When the broker does not answer or refuses.
+    pub fn deny(&self, resource: Resource<'_>) -> io::Result<()> {
+        access::deny(self.ports[0], resource, ANSWER_TIMEOUT)
+    }
+
+    /// Takes a denial back.
+    ///
+    /// # Errors
+    ///
+    /// When the broker does not answer or refuses.
+    pub fn allow(&self, resource: Resource<'_>) -> io::Result<()> {
+        access::allow(self.ports[0], resource, ANSWER_TIMEOUT)
     }
 
     /// The version of Apache Kafka that runs.

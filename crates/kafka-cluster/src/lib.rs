@@ -6,6 +6,8 @@
 //!
 //! Needs a Unix, Java 17 (`JAVA_HOME`, else `java` on the path) and Maven (`mvn` on the path, for the first fetch only).
 
+mod access;
+mod ask;
 mod broker;
 mod cluster;
 mod jars;
@@ -13,6 +15,7 @@ mod java;
 mod metadata;
 mod ports;
 
+pub use access::Resource;
 pub use cluster::{ClusterConfig, KafkaCluster, StartError};
 pub use jars::{FetchError, KafkaJars};
 pub use java::JavaError;

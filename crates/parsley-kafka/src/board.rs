@@ -31,6 +31,8 @@ impl Board {
             number,
             state: WorkerState::Running,
             tasks: BTreeMap::new(),
+            sweeps: 0,
+            unanswered: 0,
         };
         Self {
             shown: Mutex::new(Shown {
@@ -184,6 +186,25 @@ impl Board {
             task.dropped += dropped;
             task.delivered += deliveries.len() as u64;
             task.held = held;
+        });
+    }
+
+    /// A sweep was made.
+    pub(crate) fn swept(&self, worker: usize) {
+        self.change(worker, |status| status.sweeps += 1);
+    }
+
+    /// The cluster did not answer what a worker asked between steps.
+    pub(crate) fn unanswered(&self, worker: usize) {
+        self.change(worker, |status| status.unanswered += 1);
+    }
+
+    /// Deliveries wait for a check, or do not any more.
+    pub(crate) fn overdue(&self, worker: usize, is_overdue: bool) {
+        self.change(worker, |status| match (is_overdue, &status.state) {
+            (true, WorkerState::Running) => status.state = WorkerState::Unchecked,
+            (false, WorkerState::Unchecked) => status.state = WorkerState::Running,
+            _ => {}
         });
     }
 

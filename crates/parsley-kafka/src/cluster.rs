@@ -40,11 +40,16 @@ pub enum ClusterError {
         /// librdkafka's error.
         source: KafkaError,
     },
-    /// A topic was there, and is not any more.
-    #[error("topic {topic} has vanished while it was asked about")]
-    Vanished {
+    /// The cluster does not say whether a topic of an earlier declaration is there. Nothing that rests on its being gone is done.
+    #[error(
+        "topic {} was read or written by this stage before, and the cluster does not tell whether it is still there: grant Describe on it",
+        known_as(*topic, name.as_deref())
+    )]
+    Unresolved {
         /// Its identity.
         topic: TopicId,
+        /// Its name, as far as it is known.
+        name: Option<String>,
     },
 }
 
@@ -54,6 +59,13 @@ impl ClusterError {
             what: what.into(),
             source,
         }
+    }
+}
+
+fn known_as(topic: TopicId, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{name} ({topic})"),
+        None => topic.to_string(),
     }
 }
 

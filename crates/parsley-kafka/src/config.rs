@@ -55,12 +55,13 @@ pub struct KafkaConfig {
     /// After how long the cluster gives up a transaction whose process has gone: readers of what it wrote wait that long. 1 s to 15 min, and
     /// not above the brokers' `transaction.max.timeout.ms`; default 10 s.
     pub transaction_timeout: Duration,
-    /// How often topic identities are looked at (G12). At least 1 ms; default 30 s.
-    pub identity_interval: Duration,
-    /// How often log starts and deletions are looked at. At least 1 ms; default 10 min.
-    pub log_start_interval: Duration,
-    /// How long a deletion has to be known before stamps stop claiming what it deleted (`docs/protocol.md`, Truncation). It has to exceed the
-    /// time that records are held. Default 1 hour.
+    /// How often log starts of inputs and the identities of all topics are looked at (G9, G10, G12, G15). At least 1 ms; default 30 s.
+    pub check_interval: Duration,
+    /// How often it is looked what was deleted of what stamps claim. At least 1 ms; default 10 min.
+    pub sweep_interval: Duration,
+    /// How long a deletion has to be known before stamps stop claiming what it deleted (`docs/protocol.md`, Truncation), and, less a
+    /// check interval, how long deliveries go on without a check that succeeds. The same in all applications that send to each other. At
+    /// least twice the check interval; default 1 hour.
     pub truncation_delay: Duration,
     /// The wait after a first failure; it doubles with each in a row. Default 100 ms.
     pub backoff_first: Duration,
@@ -147,8 +148,8 @@ impl KafkaConfig {
             max_rounds: 8,
             node: NodeLimits::default(),
             transaction_timeout: Duration::from_secs(10),
-            identity_interval: Duration::from_secs(30),
-            log_start_interval: Duration::from_secs(600),
+            check_interval: Duration::from_secs(30),
+            sweep_interval: Duration::from_secs(600),
             truncation_delay: Duration::from_secs(3600),
             backoff_first: Duration::from_millis(100),
             backoff_longest: Duration::from_secs(30),
@@ -240,8 +241,8 @@ impl KafkaConfig {
         }
         let intervals = [
             ("commit_interval_ms", self.commit_interval),
-            ("identity_interval_ms", self.identity_interval),
-            ("log_start_interval_ms", self.log_start_interval),
+            ("check_interval_ms", self.check_interval),
+            ("sweep_interval_ms", self.sweep_interval),
         ];
         if let Some((setting, _)) = intervals
             .iter()
@@ -258,6 +259,11 @@ impl KafkaConfig {
             let found = self.commit_interval.as_millis().to_string();
             let expected = "below transaction_timeout_ms";
             return Err(range("commit_interval_ms", found, expected));
+        }
+        if self.truncation_delay / 2 < self.check_interval {
+            let found = self.truncation_delay.as_millis().to_string();
+            let expected = "twice check_interval_ms at least";
+            return Err(range("truncation_delay_ms", found, expected));
         }
         if self.backoff_first > self.backoff_longest {
             let found = self.backoff_first.as_millis().to_string();
@@ -369,8 +375,8 @@ impl fmt::Debug for KafkaConfig {
             .field("max_rounds", &self.max_rounds)
             .field("node", &self.node)
             .field("transaction_timeout", &self.transaction_timeout)
-            .field("identity_interval", &self.identity_interval)
-            .field("log_start_interval", &self.log_start_interval)
+            .field("check_interval", &self.check_interval)
+            .field("sweep_interval", &self.sweep_interval)
             .field("truncation_delay", &self.truncation_delay)
             .field("backoff_first", &self.backoff_first)
             .field("backoff_longest", &self.backoff_longest)
@@ -394,8 +400,8 @@ struct ConfigFile {
     window_records: Option<usize>,
     clock_budget_bytes: Option<usize>,
     transaction_timeout_ms: Option<u64>,
-    identity_interval_ms: Option<u64>,
-    log_start_interval_ms: Option<u64>,
+    check_interval_ms: Option<u64>,
+    sweep_interval_ms: Option<u64>,
     truncation_delay_ms: Option<u64>,
     backoff_first_ms: Option<u64>,
     backoff_longest_ms: Option<u64>,
@@ -438,8 +444,8 @@ impl ConfigFile {
                 window_records: self.window_records.unwrap_or(defaults.node.window_records),
             },
             transaction_timeout: or(self.transaction_timeout_ms, defaults.transaction_timeout),
-            identity_interval: or(self.identity_interval_ms, defaults.identity_interval),
-            log_start_interval: or(self.log_start_interval_ms, defaults.log_start_interval),
+            check_interval: or(self.check_interval_ms, defaults.check_interval),
+            sweep_interval: or(self.sweep_interval_ms, defaults.sweep_interval),
             truncation_delay: or(self.truncation_delay_ms, defaults.truncation_delay),
             backoff_first: or(self.backoff_first_ms, defaults.backoff_first),
             backoff_longest: or(self.backoff_longest_ms, defaults.backoff_longest),

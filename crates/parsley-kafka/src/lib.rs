@@ -14,6 +14,7 @@ mod cluster;
 mod config;
 mod event;
 mod host;
+mod known;
 mod names;
 mod native;
 mod producer;

@@ -280,6 +280,11 @@ impl Resolved {
         }
     }
 
+    /// The stage's topics and their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = (TopicId, &str)> {
+        self.names.iter().map(|(topic, name)| (*topic, &**name))
+    }
+
     /// The name of one of the stage's topics.
     pub(crate) fn name_of(&self, topic: TopicId) -> Option<&Arc<str>> {
         self.names.get(&topic)

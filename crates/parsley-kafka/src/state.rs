@@ -1,5 +1,6 @@
 //! The state of a task as this process keeps it between runs: a copy of what its changelogs say, and up to where.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
@@ -15,6 +16,13 @@ const CACHE_BYTES: usize = 4 << 20;
 const DURABLE_EVERY: u32 = 64;
 
 const META: &[u8] = b"m";
+
+/// The first byte of keys of the ordering changelog that are the host's own: those of the layout are text. The rest of such a key is the
+/// identity of a topic that the stage has read or written, the value is the topic's name (decision K11).
+const TOPIC: u8 = 0xff;
+
+/// What begins the keys of topics in the database.
+const TOPICS: u8 = b't';
 
 /// Which of the two stores of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,6 +153,20 @@ impl TaskState {
         }
     }
 
+    /// The names of the topics that the task has read or written, by identity.
+    pub(crate) fn topics(&self) -> Result<BTreeMap<TopicId, String>, StateError> {
+        let mut topics = BTreeMap::new();
+        let scanned = self.database.scan(&[TOPICS], &[TOPICS], &mut |key, name| {
+            if let Ok(id) = uuid::Uuid::from_slice(&key[1..]) {
+                let name = String::from_utf8_lossy(name).into_owned();
+                topics.insert(TopicId::from_uuid(id), name);
+            }
+            Visit::Continue(())
+        });
+        scanned.map_err(|error| StateError::of(&self.path, error))?;
+        Ok(topics)
+    }
+
     /// The same, empty.
     pub(crate) fn cleared(self) -> Result<Self, StateError> {
         let Self { database, path, .. } = self;
@@ -168,7 +190,11 @@ impl TaskState {
         let mut batch = Batch::default();
         for kind in StoreKind::BOTH {
             for (key, value) in &changes[kind.index()].0 {
-                batch.set(prefixed(kind.prefix(), key).into(), value.clone());
+                let key = match (kind, key.split_first()) {
+                    (StoreKind::Ordering, Some((&TOPIC, id))) => prefixed(TOPICS, id),
+                    _ => prefixed(kind.prefix(), key),
+                };
+                batch.set(key.into(), value.clone());
             }
         }
         batch.put(META.into(), checkpoint.to_bytes());
@@ -189,6 +215,12 @@ impl TaskState {
             .write(&Batch::default())
             .map_err(|error| StateError::of(&self.path, error))
     }
+}
+
+/// The change of an ordering changelog that keeps a topic's name.
+pub(crate) fn topic_name(topic: TopicId, name: &str) -> (Bytes, Option<Bytes>) {
+    let key = prefixed(TOPIC, topic.0.uuid().as_bytes());
+    (key.into(), Some(Bytes::copy_from_slice(name.as_bytes())))
 }
 
 /// Whether the system has read the file, and what it read is too little: a file that was cut off.

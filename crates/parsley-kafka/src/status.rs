@@ -63,6 +63,11 @@ pub struct WorkerStatus {
     pub state: WorkerState,
     /// The tasks of the partitions that are assigned to it.
     pub tasks: BTreeMap<i32, TaskStatus>,
+    /// How often it was looked for what was deleted of what stamps claim.
+    pub sweeps: u64,
+    /// How often the cluster did not answer when the worker looked for log starts, identities or high watermarks. Each is asked for again when
+    /// it is due.
+    pub unanswered: u64,
 }
 
 /// Whether a worker works.
@@ -79,6 +84,9 @@ pub enum WorkerState {
         /// How often in a row.
         attempt: u32,
     },
+    /// Deliveries wait: for longer than is sound, the cluster did not say what was deleted. They go on when it does
+    /// (`docs/protocol.md`, Truncation).
+    Unchecked,
     /// It cannot work, and has ended.
     Failed {
         /// Why.

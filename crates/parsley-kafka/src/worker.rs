@@ -18,6 +18,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use crate::board::Board;
 use crate::cluster::{self, Cluster};
 use crate::event::{ConsumerError, Partition, Polled};
+use crate::known::KnownTopics;
 use crate::names;
 use crate::native::EventConsumer;
 use crate::producer::{ProduceError, Producer};
@@ -33,7 +34,7 @@ mod watch;
 
 use failing::Failing;
 use late::Late;
-use task::{RunningTask, Slot};
+use task::{ClusterFacts, RunningTask, Slot};
 pub(crate) use trouble::Trouble;
 use watch::Watch;
 
@@ -139,6 +140,7 @@ struct Session<'a> {
     is_draining: bool,
     late: Late,
     watch: Watch,
+    known: KnownTopics,
 }
 
 impl<'a> Session<'a> {
@@ -151,6 +153,12 @@ impl<'a> Session<'a> {
             None => Arc::new(declared.resolve(&cluster)?),
         };
         worker.resolved = Some(Arc::clone(&resolved));
+        let mut known = KnownTopics::default();
+        known.learn(
+            resolved
+                .names()
+                .map(|(topic, name)| (topic, name.to_owned())),
+        );
         let id = names::transactional_id(&declared.group, declared.process, worker.number);
         let producer = Producer::new(config, &id, smallest_limit(declared, &resolved))?;
         let mut client = config.client();
@@ -177,6 +185,7 @@ impl<'a> Session<'a> {
             is_draining: false,
             late: Late::new(&worker.declared.delays),
             watch: Watch::default(),
+            known,
             worker,
         })
     }
@@ -377,15 +386,15 @@ impl<'a> Session<'a> {
                     let (group, (records, _)) = (&declared.group, restore.progress());
                     tracing::info!(%group, partition, records, "the state is read back");
                     self.slots.insert(partition, Slot::Assigned);
-                    let task = RunningTask::open(
-                        *restore,
-                        &self.consumer,
-                        &self.cluster,
+                    let log = ClusterFacts {
+                        consumer: &self.consumer,
+                        cluster: &self.cluster,
                         declared,
-                        &self.resolved,
-                        &gone,
-                        partition,
-                    )?;
+                        resolved: &self.resolved,
+                        gone: &gone,
+                        known: &mut self.known,
+                    };
+                    let task = RunningTask::open(*restore, log, partition)?;
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
                     has_opened = true;
                 }
@@ -395,7 +404,7 @@ impl<'a> Session<'a> {
         if has_opened {
             // What the openings write is committed before anything is fed.
             self.end_step()?;
-            self.watch.is_due_now();
+            self.watch.has_opened();
             self.look_around()?;
             self.assign_running()?;
         }

@@ -27,8 +27,12 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Takes note of what is known now. Returns the newest that has been known for the delay, once.
+    /// Takes note of what is known now. Returns the newest that has been known for the delay, once. A topic counts as gone when it was in all
+    /// that was learned since: an answer that was stale or wrong proves nothing.
     pub fn learn(&mut self, now_ms: i64, learned: Learned, delay: Duration) -> Option<Learned> {
+        for (_, earlier) in &mut self.learned {
+            earlier.gone.retain(|topic| learned.gone.contains(topic));
+        }
         self.keep(now_ms, learned, delay / PARTS);
         let is_due = |(at_ms, _): &(i64, Learned)| is_past(now_ms, *at_ms, delay);
         let newest = self.learned.iter().rposition(is_due)?;
@@ -133,6 +137,24 @@ mod tests {
             sweep.learn(110, learned(3), Duration::from_millis(10)),
             Some(learned(1)),
             "what was learned at the wrong time is not taken for old"
+        );
+    }
+
+    /// B13: a topic that one answer had not was taken for gone a delay later, whatever had been answered meanwhile.
+    #[test]
+    fn a_topic_that_is_there_again_was_never_gone() {
+        let delay = Duration::from_millis(10);
+        let (lost, dead) = (TopicId::of_name("lost"), TopicId::of_name("dead"));
+        let gone = |topics: &[TopicId]| Learned {
+            gone: topics.iter().copied().collect(),
+            ..Learned::default()
+        };
+        let mut sweep = Sweep::default();
+        assert_eq!(sweep.learn(0, gone(&[lost, dead]), delay), None);
+        assert_eq!(sweep.learn(5, gone(&[dead]), delay), None);
+        assert_eq!(
+            sweep.learn(10, gone(&[lost, dead]), delay),
+            Some(gone(&[dead]))
         );
     }
 

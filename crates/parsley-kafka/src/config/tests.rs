@@ -21,8 +21,8 @@ fn everything_can_be_set() {
          window_records = 4
          clock_budget_bytes = 5000
          transaction_timeout_ms = 20000
-         identity_interval_ms = 1000
-         log_start_interval_ms = 2000
+         check_interval_ms = 1000
+         sweep_interval_ms = 2000
          truncation_delay_ms = 3000
          backoff_first_ms = 10
          backoff_longest_ms = 11
@@ -45,8 +45,8 @@ fn everything_can_be_set() {
             window_records: 4,
         },
         transaction_timeout: ms(20_000),
-        identity_interval: ms(1000),
-        log_start_interval: ms(2000),
+        check_interval: ms(1000),
+        sweep_interval: ms(2000),
         truncation_delay: ms(3000),
         backoff_first: ms(10),
         backoff_longest: ms(11),

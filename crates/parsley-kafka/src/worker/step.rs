@@ -17,6 +17,9 @@ impl Session<'_> {
     /// Delivers what can be delivered, and hands over what is sent at once.
     pub(super) fn deliver(&mut self) -> Result<(), Trouble> {
         self.is_draining = false;
+        if self.check_is_overdue() {
+            return Ok(());
+        }
         let deadline = self.until_step_end();
         let until = deadline.map(|left| Instant::now() + left);
         let Self {

@@ -15,10 +15,11 @@ use rdkafka::message::Timestamp;
 use super::Trouble;
 use crate::cluster::{ANSWER, Cluster, ClusterError};
 use crate::event;
+use crate::known::KnownTopics;
 use crate::native::EventConsumer;
 use crate::restore::Restore;
 use crate::stage::{Declared, Resolved};
-use crate::state::{Checkpoint, StoreKind, TaskState};
+use crate::state::{self, Checkpoint, StoreKind, TaskState};
 
 /// What a worker does with a partition that was assigned to it.
 pub(super) enum Slot {
@@ -46,6 +47,8 @@ pub(super) struct RunningTask {
     pub(super) is_dirty: bool,
     pub(super) counts: Counts,
     commit: Option<StepCommit>,
+    /// Names of topics that the changelog does not have yet.
+    new_names: Changes,
     pub(super) sweep: Sweep,
     pub(super) warned_of_wide_clocks: bool,
 }
@@ -58,15 +61,14 @@ pub(super) struct Counts {
 }
 
 /// A log on a cluster, asked before a task opens.
-struct ClusterFacts<'a> {
-    consumer: &'a EventConsumer,
-    cluster: &'a Cluster,
-    declared: &'a Declared,
-    resolved: &'a Resolved,
+pub(super) struct ClusterFacts<'a> {
+    pub(super) consumer: &'a EventConsumer,
+    pub(super) cluster: &'a Cluster,
+    pub(super) declared: &'a Declared,
+    pub(super) resolved: &'a Resolved,
     /// The stage's own topics that are gone.
-    gone: &'a BTreeSet<TopicId>,
-    /// The cluster's topics, listed when one is asked about that is not the stage's own.
-    all: Option<BTreeMap<TopicId, (String, i32)>>,
+    pub(super) gone: &'a BTreeSet<TopicId>,
+    pub(super) known: &'a mut KnownTopics,
 }
 
 impl ClusterFacts<'_> {
@@ -81,19 +83,11 @@ impl ClusterFacts<'_> {
     }
 
     fn name(&mut self, channel: Channel) -> Result<String, ClusterError> {
-        if let Some(name) = self.resolved.name_of(channel.topic) {
-            return Ok(name.to_string());
-        }
         let topic = channel.topic;
-        let named = self.all()?.get(&topic).map(|(name, _)| name.clone());
-        named.ok_or(ClusterError::Vanished { topic })
-    }
-
-    fn all(&mut self) -> Result<&BTreeMap<TopicId, (String, i32)>, ClusterError> {
-        if self.all.is_none() {
-            self.all = Some(self.cluster.all_topics()?);
-        }
-        Ok(self.all.get_or_insert_default())
+        self.known
+            .name(topic)
+            .map(str::to_owned)
+            .ok_or(ClusterError::Unresolved { topic, name: None })
     }
 }
 
@@ -136,7 +130,17 @@ impl LogFacts for ClusterFacts<'_> {
                 .topics
                 .get(&**name)
                 .map(|info| info.partitions)),
-            None => Ok(self.all()?.get(&topic).map(|(_, partitions)| *partitions)),
+            None => {
+                let found = self.known.find(self.cluster, &[topic].into())?;
+                if let Some(partitions) = found.there.get(&topic) {
+                    return Ok(Some(*partitions));
+                }
+                if found.gone.contains(&topic) {
+                    return Ok(None);
+                }
+                let name = self.known.name(topic).map(str::to_owned);
+                Err(ClusterError::Unresolved { topic, name })
+            }
         }
     }
 
@@ -155,25 +159,21 @@ impl RunningTask {
     /// Opens a task whose state is restored. What the opening writes is committed with the first step.
     pub(super) fn open(
         restore: Restore,
-        consumer: &EventConsumer,
-        cluster: &Cluster,
-        declared: &Declared,
-        resolved: &Resolved,
-        gone: &BTreeSet<TopicId>,
+        mut log: ClusterFacts<'_>,
         partition: i32,
     ) -> Result<Self, Trouble> {
+        let (declared, resolved) = (log.declared, log.resolved);
         let (state, checkpoint) = restore.end();
+        let named = state.topics()?;
+        let new_names = resolved
+            .names()
+            .filter(|(topic, name)| named.get(topic).map(String::as_str) != Some(name))
+            .map(|(topic, name)| state::topic_name(topic, name))
+            .collect();
+        log.known.learn(named);
         let ordering = state.store(StoreKind::Ordering);
         let recorded = Scope::recorded(&ordering)
             .map_err(|error| Trouble::task(partition, TaskError::from(error)))?;
-        let mut log = ClusterFacts {
-            consumer,
-            cluster,
-            declared,
-            resolved,
-            gone,
-            all: None,
-        };
         let facts = opening::open_facts(
             &declared.stage,
             partition,
@@ -184,7 +184,7 @@ impl RunningTask {
         // The positions are known by now, and the state: no former owner of the partition can write to the account any more.
         let account = match &declared.audit {
             Some(topic) => {
-                let (_, end) = cluster.bounds(topic, partition)?;
+                let (_, end) = log.cluster.bounds(topic, partition)?;
                 let stage = Arc::clone(&declared.stage_name);
                 Some(Account::begin(stage, partition, end))
             }
@@ -222,6 +222,7 @@ impl RunningTask {
             is_dirty: true,
             counts: Counts::default(),
             commit: None,
+            new_names: Changes(new_names),
             sweep: Sweep::default(),
             warned_of_wide_clocks: false,
         })
@@ -270,7 +271,9 @@ impl RunningTask {
 
     /// Ends the task's part of a step, with what was acknowledged since the last fence.
     pub(super) fn finish(&mut self, acknowledged: &[(Channel, Offset)]) -> Result<(), TaskError> {
-        self.commit = Some(self.task.finish_step(acknowledged)?);
+        let mut commit = self.task.finish_step(acknowledged)?;
+        commit.ordering.0.append(&mut self.new_names.0);
+        self.commit = Some(commit);
         Ok(())
     }
 

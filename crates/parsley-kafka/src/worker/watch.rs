@@ -15,22 +15,33 @@ const EVIDENCE: Duration = Duration::from_secs(1);
 /// How often it is looked at what a task has before it.
 const AHEAD: Duration = Duration::from_millis(500);
 
+/// How long they are not asked for after the cluster gave no answer.
+const EVIDENCE_PAUSE: Duration = Duration::from_secs(30);
+
 /// How many sequence claims a stamp may hold before high watermarks are asked for.
 const SEQUENCE_CLAIMS_MAX: usize = 64;
 
 /// When what was looked at last.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    identities: Option<Instant>,
-    log_starts: Option<Instant>,
+    check: Option<Instant>,
+    sweep: Option<Instant>,
     evidence: Option<Instant>,
     ahead: Option<Instant>,
+    /// When log starts and identities were judged last: by a check, or by an opening.
+    checked: Option<Instant>,
+    /// Deliveries wait for a check.
+    is_overdue: bool,
 }
 
 impl Watch {
-    /// Everything is looked at again: tasks have opened.
-    pub(super) fn is_due_now(&mut self) {
-        *self = Self::default();
+    /// Everything is looked at again: tasks have opened, which judges log starts and identities.
+    pub(super) fn has_opened(&mut self) {
+        *self = Self {
+            checked: Some(Instant::now()),
+            is_overdue: self.is_overdue,
+            ..Self::default()
+        };
     }
 }
 
@@ -50,21 +61,59 @@ impl Session<'_> {
             return Ok(());
         }
         let config = &self.worker.declared.config;
-        let (identities, log_starts) = (config.identity_interval, config.log_start_interval);
-        let is_due_identities = is_due(&mut self.watch.identities, identities);
-        if is_due(&mut self.watch.log_starts, log_starts) {
-            self.check_log_starts()?;
-        } else if is_due_identities {
-            self.check_identities()?;
+        let (check, sweep) = (config.check_interval, config.sweep_interval);
+        if is_due(&mut self.watch.check, check) {
+            let checked = self.check();
+            if self.was_answered("log starts and identities were not checked", checked)? {
+                self.watch.checked = Some(Instant::now());
+            }
+        }
+        if is_due(&mut self.watch.sweep, sweep) {
+            let swept = self.sweep();
+            if self.was_answered("stamps were not relieved of what was deleted", swept)? {
+                self.worker.board.swept(self.worker.number);
+            }
         }
         if is_due(&mut self.watch.evidence, EVIDENCE) {
-            self.give_evidence()?;
+            let given = self.give_evidence();
+            if !self.was_answered("high watermarks were not learned", given)? {
+                self.watch.evidence = Some(Instant::now() + EVIDENCE_PAUSE);
+            }
         }
         if is_due(&mut self.watch.ahead, AHEAD) {
             self.show_ahead();
         }
         self.warn_of_wide_clocks();
         Ok(())
+    }
+
+    /// Whether the cluster has answered. What it did not answer skips its turn, and is counted.
+    fn was_answered(&self, skipped: &str, outcome: Result<(), Trouble>) -> Result<bool, Trouble> {
+        let error = match outcome {
+            Ok(()) => return Ok(true),
+            Err(Trouble::Cluster(error)) => error,
+            Err(trouble) => return Err(trouble),
+        };
+        let group = &self.worker.declared.group;
+        tracing::warn!(%group, %error, "the cluster did not answer: {skipped}");
+        self.worker.board.unanswered(self.worker.number);
+        Ok(false)
+    }
+
+    /// Whether deliveries have to wait for a check: others may have stopped claiming what was deleted since the last (`docs/protocol.md`,
+    /// Truncation).
+    pub(super) fn check_is_overdue(&mut self) -> bool {
+        let config = &self.worker.declared.config;
+        let longest = config
+            .truncation_delay
+            .saturating_sub(config.check_interval);
+        let since = self.watch.checked.map(|checked| checked.elapsed());
+        let is_overdue = since.is_some_and(|since| since > longest);
+        if is_overdue != self.watch.is_overdue {
+            self.watch.is_overdue = is_overdue;
+            self.worker.board.overdue(self.worker.number, is_overdue);
+        }
+        is_overdue
     }
 
     /// Shows what each task has before it.
@@ -146,46 +195,39 @@ impl Session<'_> {
         Trouble::task(partition, TaskError::Refused(refusal))
     }
 
-    fn check_identities(&mut self) -> Result<(), Trouble> {
-        let gone = self.gone()?;
-        if gone.is_empty() {
-            return Ok(());
-        }
-        self.judge(&BTreeMap::new(), &gone)
-    }
-
-    /// Learns log starts and deletions, judges them, and stops claiming what has been deleted for long enough.
-    fn check_log_starts(&mut self) -> Result<(), Trouble> {
+    /// Learns log starts of inputs and which of the stage's topics there are, and judges them: G12, G15, G10, G9.
+    fn check(&mut self) -> Result<(), Trouble> {
         let gone = self.gone()?;
         let inputs: Vec<Channel> = self
             .running()
             .flat_map(|(_, task)| task.positions.keys().copied().collect::<Vec<_>>())
             .collect();
         let log_starts = self.log_starts(&inputs, &gone)?;
-        self.judge(&log_starts, &gone)?;
+        self.judge(&log_starts, &gone)
+    }
 
+    /// Learns what has been deleted of what stamps claim, and stops claiming what has been for long enough.
+    fn sweep(&mut self) -> Result<(), Trouble> {
         let stamped: BTreeSet<Channel> = self
             .running()
             .flat_map(|(_, task)| task.task.stamp_channels())
             .collect();
-        let all = self.cluster.all_topics()?;
-        let stamped_gone: BTreeSet<TopicId> = stamped
-            .iter()
-            .map(|channel| channel.topic)
-            .filter(|topic| !all.contains_key(topic))
-            .collect();
-        let mut stamped_starts = BTreeMap::new();
+        let topics = stamped.iter().map(|channel| channel.topic).collect();
+        let found = self.known.find(&self.cluster, &topics)?;
+        let mut log_starts = BTreeMap::new();
         for channel in &stamped {
-            if let Some((name, _)) = all.get(&channel.topic) {
+            if found.there.contains_key(&channel.topic)
+                && let Some(name) = self.known.name(channel.topic)
+            {
                 let (start, _) = self.cluster.bounds(name, channel.partition)?;
-                stamped_starts.insert(*channel, start);
+                log_starts.insert(*channel, start);
             }
         }
         let (delay, now_ms) = (self.worker.declared.config.truncation_delay, now_ms());
         for (partition, task) in self.running() {
             let learned = Learned {
-                log_starts: stamped_starts.clone(),
-                gone: stamped_gone.clone(),
+                log_starts: log_starts.clone(),
+                gone: found.gone.clone(),
             };
             if let Some(aged) = task.sweep.learn(now_ms, learned, delay) {
                 task.task
@@ -248,7 +290,7 @@ impl Session<'_> {
             let claimed = task.task.channels_claimed_by_sequence();
             let mut watermarks = BTreeMap::new();
             for channel in claimed.into_iter().chain(waited_for) {
-                if let Some(name) = self.resolved.name_of(channel.topic) {
+                if let Some(name) = self.known.name(channel.topic) {
                     let (_, end) = self.cluster.bounds(name, channel.partition)?;
                     watermarks.insert(channel, end);
                 }

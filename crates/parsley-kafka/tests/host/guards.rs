@@ -9,7 +9,7 @@ use crate::world::*;
 /// Looks often for what was changed on the cluster.
 fn watchful(dir: &tempfile::TempDir) -> KafkaConfig {
     let mut config = config(dir);
-    config.identity_interval = Duration::from_millis(200);
+    config.check_interval = Duration::from_millis(200);
     config
 }
 
@@ -106,7 +106,7 @@ fn g12_trouble_with_a_partition_makes_the_host_look() {
     plain.append(&input, To::Key, &[("k", "old"); 3]);
     let dir = tempfile::tempdir().unwrap();
     let mut config = config(&dir);
-    config.identity_interval = Duration::from_secs(3600);
+    config.check_interval = Duration::from_secs(1800);
     let running = start(config, &copying(name));
     wait_for_deliveries(&running, 3);
     delete_topic(&input);

@@ -1,6 +1,7 @@
 //! The host on a real broker. Every test has topics, groups and state directories of its own; all share one broker.
 
 mod audit;
+mod denied;
 mod failures;
 mod foreign;
 mod guards;

@@ -41,8 +41,9 @@ pub fn broker() -> &'static KafkaCluster {
         if let Ok(version) = std::env::var("PARSLEY_KAFKA_VERSION") {
             config.version = version;
         }
-        let cluster =
-            KafkaCluster::start(&config).unwrap_or_else(|error| panic!("no broker: {error}"));
+        // Everybody may do everything until a test denies it.
+        let cluster = KafkaCluster::start(&config.with_authorizer())
+            .unwrap_or_else(|error| panic!("no broker: {error}"));
         println!("broker: Apache Kafka {}", cluster.version());
         cluster
     })
