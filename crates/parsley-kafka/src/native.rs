@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod describe;
+mod membership;
 mod poll;
 
 use std::borrow::Cow;
@@ -17,6 +18,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
 pub use describe::describe_topics;
+pub(crate) use membership::membership;
 pub use poll::EventConsumer;
 
 /// A pointer that is ours to release, and the function that releases it.

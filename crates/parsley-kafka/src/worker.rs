@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use parsley_core::{Channel, Refusal, RefusalCode};
 use parsley_stage::TaskError;
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::board::Board;
@@ -20,7 +20,7 @@ use crate::cluster::{self, Cluster};
 use crate::event::{ConsumerError, Partition, Polled};
 use crate::known::KnownTopics;
 use crate::names;
-use crate::native::EventConsumer;
+use crate::native::{self, EventConsumer};
 use crate::producer::{ProduceError, Producer};
 use crate::restore::Restore;
 use crate::stage::{Declared, Resolved, StopFlag};
@@ -132,6 +132,8 @@ struct Session<'a> {
     producer: Producer,
     consumer: EventConsumer,
     slots: BTreeMap<i32, Slot>,
+    /// The place in the group that the assignment came with.
+    membership: Option<ConsumerGroupMetadata>,
     /// When the step at hand began.
     step_since: Option<Instant>,
     /// When tasks may be opened again after a failure.
@@ -180,6 +182,7 @@ impl<'a> Session<'a> {
             cluster,
             producer,
             slots: BTreeMap::new(),
+            membership: None,
             step_since: None,
             resume_at: None,
             is_draining: false,
@@ -468,6 +471,7 @@ impl<'a> Session<'a> {
 
     fn assigned(&mut self, partitions: &[Partition]) -> Result<(), Trouble> {
         // The range assignor is eager: the revoke before this has ended what there was.
+        self.membership = native::membership(self.consumer.consumer());
         self.slots = partitions
             .iter()
             .map(|at| at.partition)
@@ -510,6 +514,7 @@ impl<'a> Session<'a> {
         tracing::info!(group = %self.worker.declared.group, ?numbers, lost, "partitions were revoked");
         // The range assignor is eager: nothing is left of the assignment.
         self.slots.clear();
+        self.membership = None;
         self.late.clear();
         self.worker.board.assigned(self.worker.number, &[]);
         self.consumer.consumer().unassign()?;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use parsley_core::{Channel, Offset};
 use parsley_stage::RawSend;
-use rdkafka::consumer::Consumer;
 use rdkafka::error::KafkaError;
+use rdkafka::types::RDKafkaErrorCode;
 
 use super::{Session, Slot, Trouble, now_ms};
 use crate::producer::{ProduceError, Producer, Send};
@@ -65,10 +65,10 @@ impl Session<'_> {
             // Nothing runs here any more.
             return Ok(self.producer.abort(until)?);
         }
-        let group = self.consumer.consumer().group_metadata();
-        let Some(group) = group else {
-            let what = "no group metadata";
-            let source = KafkaError::ClientCreation(what.to_owned());
+        // The place in the group that the partitions came with, and no later one: what was fed belongs to it.
+        let Some(group) = &self.membership else {
+            let what = "the group went on without this member";
+            let source = KafkaError::ConsumerCommit(RDKafkaErrorCode::UnknownMemberId);
             return Err(ProduceError::Abort { what, source }.into());
         };
         let named: Vec<(&str, i32, Offset)> = positions
@@ -78,7 +78,7 @@ impl Session<'_> {
                 Some((&**topic, channel.partition, *position))
             })
             .collect();
-        self.producer.commit(&named, &group, until)?;
+        self.producer.commit(&named, group, until)?;
         let now_ms = now_ms();
         let (board, number) = (Arc::clone(&self.worker.board), self.worker.number);
         let mut is_overcome = false;
