@@ -199,6 +199,30 @@ pub(crate) fn settings(
         .collect()
 }
 
+/// Those of the topics that are compacted.
+pub(crate) fn compacted(
+    config: &KafkaConfig,
+    topics: &[&str],
+) -> Result<Vec<String>, ClusterError> {
+    let admin: AdminClient<DefaultClientContext> = config
+        .client()
+        .create()
+        .map_err(|source| ClusterError::request("an admin client", source))?;
+    let settings = settings(&admin, topics)?;
+    let is_compacted = |settings: &ConfigResource| {
+        let policy = settings
+            .get("cleanup.policy")
+            .and_then(|policy| policy.value.as_deref());
+        policy.is_some_and(|policy| policy.split(',').any(|policy| policy.trim() == "compact"))
+    };
+    Ok(topics
+        .iter()
+        .zip(&settings)
+        .filter(|(_, settings)| is_compacted(settings))
+        .map(|(topic, _)| (*topic).to_owned())
+        .collect())
+}
+
 /// How large a batch of records each topic takes (`max.message.bytes`).
 pub(crate) fn batch_limits(
     config: &KafkaConfig,

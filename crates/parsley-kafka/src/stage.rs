@@ -11,7 +11,7 @@ use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
 use uuid::Uuid;
 
 use crate::changelog::{self, ChangelogError};
-use crate::cluster::{Cluster, ClusterError};
+use crate::cluster::{self, Cluster, ClusterError};
 use crate::config::KafkaConfig;
 use crate::names;
 use crate::restore::Changelogs;
@@ -39,6 +39,15 @@ pub enum StageError {
         stage: String,
         /// The inputs and how many partitions each has.
         partitions: BTreeMap<String, i32>,
+    },
+    /// Inputs are compacted: a record can be gone before it was delivered, and what is left does not tell.
+    #[error(
+        "compaction takes records of {} away that this stage may not have been delivered, and nothing tells which: set cleanup.policy=delete, or copy what is there to another topic",
+        topics.join(", ")
+    )]
+    CompactedInputs {
+        /// Their names, in order.
+        topics: Vec<String>,
     },
     /// A guard refuses the whole stage (G15).
     #[error("stage {stage}: {refusal}")]
@@ -80,6 +89,7 @@ impl StageError {
             Self::Cluster(_) => true,
             Self::Changelog(error) => error.may_pass(),
             Self::MissingTopics { .. }
+            | Self::CompactedInputs { .. }
             | Self::CoPartition { .. }
             | Self::Refused { .. }
             | Self::AuditDeclared { .. }
@@ -209,6 +219,11 @@ impl Declared {
                 stage: self.stage_name.to_string(),
                 partitions,
             });
+        }
+        let inputs: Vec<&str> = partitions.keys().map(String::as_str).collect();
+        let compacted = cluster::compacted(&self.config, &inputs)?;
+        if !compacted.is_empty() {
+            return Err(StageError::CompactedInputs { topics: compacted });
         }
         // It is no topic of the stage, and goes by no name in what the stage is told.
         let audit = audit.and_then(|name| topics.remove(name));

@@ -5,6 +5,7 @@ mod denied;
 mod failures;
 mod foreign;
 mod guards;
+mod log;
 mod obligations;
 mod reader;
 mod restore;
