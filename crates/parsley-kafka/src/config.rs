@@ -44,7 +44,7 @@ pub struct KafkaConfig {
     pub state_dir: PathBuf,
     /// How many workers a stage has in this process: threads with a consumer and a producer of their own. At least 1; default 1.
     pub workers: usize,
-    /// After how long a step ends, also in the middle of a drain. At least 1 ms; default 100 ms.
+    /// After how long a step ends, also in the middle of a drain. At least 1 ms, half of the transaction's timeout at most; default 100 ms.
     pub commit_interval: Duration,
     /// After how many deliveries a task's part of a step ends. At least 1; default 1,000.
     pub max_step_deliveries: usize,
@@ -255,9 +255,9 @@ impl KafkaConfig {
             let found = timeout.as_millis().to_string();
             return Err(range("transaction_timeout_ms", found, "1,000 to 900,000"));
         }
-        if self.commit_interval >= timeout {
+        if self.commit_interval > timeout / 2 {
             let found = self.commit_interval.as_millis().to_string();
-            let expected = "below transaction_timeout_ms";
+            let expected = "half of transaction_timeout_ms at most";
             return Err(range("commit_interval_ms", found, expected));
         }
         if self.truncation_delay / 2 < self.check_interval {

@@ -163,6 +163,9 @@ const BATCH_BYTES: usize = 1_000_000;
 pub(crate) struct Producer {
     producer: BaseProducer<Context>,
     is_open: bool,
+    /// When the transaction that is open was begun, and how long the cluster leaves one open.
+    began: Instant,
+    timeout: Duration,
     /// How large a batch gets at most, unless one record is larger.
     batch_bytes: usize,
 }
@@ -197,6 +200,8 @@ impl Producer {
         Ok(Self {
             producer,
             is_open: false,
+            began: Instant::now(),
+            timeout: config.transaction_timeout,
             batch_bytes,
         })
     }
@@ -210,7 +215,14 @@ impl Producer {
         let begun = self.producer.begin_transaction();
         begun.map_err(|source| classified("beginning a transaction", source))?;
         self.is_open = true;
+        self.began = Instant::now();
         Ok(())
+    }
+
+    /// Until when the transaction that is open is worth an attempt. What is left of its time is for the abort: a producer whose transaction the
+    /// cluster has given up is fenced.
+    pub(crate) fn deadline(&self) -> Instant {
+        self.began + self.timeout * 3 / 4
     }
 
     /// Whether a topic with this limit may refuse what fits record by record.

@@ -78,6 +78,8 @@ pub(crate) struct Restore {
     checkpoint: Checkpoint,
     /// The high watermarks that have to be reached: what a predecessor had begun by then is waited for.
     targets: BTreeMap<StoreKind, Offset>,
+    /// What of the changelogs is not there any more, though it is needed.
+    cut: Option<String>,
     pending: [Changes; 2],
     pending_bytes: usize,
     records: u64,
@@ -117,6 +119,17 @@ impl Restore {
                         && age < changelog.delete_retention / 2
                 })
         });
+        // Compaction leaves a log's start where it is: records were deleted. Where all were, the changelogs say that there is no state.
+        let is_empty = StoreKind::BOTH
+            .iter()
+            .all(|kind| starts[kind] == targets[kind]);
+        let cut = StoreKind::BOTH
+            .iter()
+            .find(|kind| usable.is_none() && !is_empty && starts[kind] > 0)
+            .map(|kind| {
+                let (name, start) = (changelogs.name(*kind), starts[kind]);
+                format!("partition {partition} of {name} begins at {start}: what was before it has been deleted")
+            });
         let (state, checkpoint) = match usable {
             Some(checkpoint) => (state, checkpoint),
             None => (state.cleared()?, changelogs.beginning(now_ms)),
@@ -147,10 +160,16 @@ impl Restore {
             state,
             checkpoint,
             targets,
+            cut,
             pending: Default::default(),
             pending_bytes: 0,
             records: 0,
         })
+    }
+
+    /// What of the changelogs is not there any more, so that the state cannot be had.
+    pub(crate) fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
     }
 
     /// Reads on for a while. Returns whether everything is read.

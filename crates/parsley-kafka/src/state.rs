@@ -21,6 +21,9 @@ const META: &[u8] = b"m";
 /// identity of a topic that the stage has read or written, the value is the topic's name (decision K11).
 const TOPIC: u8 = 0xff;
 
+/// The key of the ordering changelog that has the identity of the fold changelog beside it.
+const FOLD_CHANGELOG: &[u8] = b"\xfffold";
+
 /// What begins the keys of topics in the database.
 const TOPICS: u8 = b't';
 
@@ -167,6 +170,26 @@ impl TaskState {
         Ok(topics)
     }
 
+    /// The identity of the fold changelog that belongs to the ordering state, once it has been written down.
+    pub(crate) fn fold_changelog(&self) -> Result<Option<TopicId>, StateError> {
+        let found = self.database.get(&prefixed(TOPICS, &FOLD_CHANGELOG[1..]));
+        let found = found.map_err(|error| StateError::of(&self.path, error))?;
+        let id = found.and_then(|id| uuid::Uuid::from_slice(&id).ok());
+        Ok(id.map(TopicId::from_uuid))
+    }
+
+    /// Whether a store has nothing in it.
+    pub(crate) fn is_empty(&self, kind: StoreKind) -> Result<bool, StateError> {
+        let mut is_empty = true;
+        let prefix = [kind.prefix()];
+        let scanned = self.database.scan(&prefix, &prefix, &mut |_, _| {
+            is_empty = false;
+            Visit::Break(())
+        });
+        scanned.map_err(|error| StateError::of(&self.path, error))?;
+        Ok(is_empty)
+    }
+
     /// The same, empty.
     pub(crate) fn cleared(self) -> Result<Self, StateError> {
         let Self { database, path, .. } = self;
@@ -221,6 +244,12 @@ impl TaskState {
 pub(crate) fn topic_name(topic: TopicId, name: &str) -> (Bytes, Option<Bytes>) {
     let key = prefixed(TOPIC, topic.0.uuid().as_bytes());
     (key.into(), Some(Bytes::copy_from_slice(name.as_bytes())))
+}
+
+/// The change of an ordering changelog that names the fold changelog beside it.
+pub(crate) fn fold_changelog(topic: TopicId) -> (Bytes, Option<Bytes>) {
+    let id = Bytes::copy_from_slice(topic.0.uuid().as_bytes());
+    (Bytes::from_static(FOLD_CHANGELOG), Some(id))
 }
 
 /// Whether the system has read the file, and what it read is too little: a file that was cut off.

@@ -292,9 +292,9 @@ impl<'a> Session<'a> {
         let mut list = TopicPartitionList::new();
         for slot in self.slots.values() {
             let Slot::Running(task) = slot else { continue };
-            for (channel, position) in &task.positions {
+            for (channel, position) in task.to_read() {
                 if let Some(topic) = self.resolved.name_of(channel.topic) {
-                    let from = rdkafka::Offset::Offset(*position);
+                    let from = rdkafka::Offset::Offset(position);
                     list.add_partition_offset(topic, channel.partition, from)?;
                 }
             }
@@ -373,6 +373,10 @@ impl<'a> Session<'a> {
                         &declared.task_dir(partition),
                         now_ms(),
                     )?;
+                    if let Some(found) = restore.cut() {
+                        let refusal = Refusal::of_node(RefusalCode::StateLost, found);
+                        return Err(Trouble::task(partition, TaskError::Refused(refusal)));
+                    }
                     *slot = Slot::Restoring(Box::new(restore));
                 }
                 Some(Slot::Restoring(restore)) => {
@@ -524,7 +528,7 @@ impl<'a> Session<'a> {
     fn consumer_failed(&mut self, error: ConsumerError) -> Result<(), Trouble> {
         if error.partition.is_some() {
             // A topic that is another one by now has no such position either.
-            self.gone()?;
+            self.find_gone()?;
         }
         let out_of_range = matches!(
             error.code,

@@ -111,8 +111,8 @@ fn a_setting_out_of_range_is_refused() {
             "transaction_timeout_ms is 999, and has to be 1,000 to 900,000",
         ),
         (
-            "commit_interval_ms = 10000",
-            "commit_interval_ms is 10000, and has to be below transaction_timeout_ms",
+            "commit_interval_ms = 5001",
+            "commit_interval_ms is 5001, and has to be half of transaction_timeout_ms at most",
         ),
         (
             "backoff_first_ms = 31000",

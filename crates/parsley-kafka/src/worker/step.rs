@@ -56,7 +56,7 @@ impl Session<'_> {
             return Ok(());
         }
         self.producer.begin()?;
-        let until = Instant::now() + self.worker.declared.config.transaction_timeout;
+        let until = self.producer.deadline();
         self.send_rounds(until)?;
         self.write_account()?;
         let written = self.write_changelogs(until)?;

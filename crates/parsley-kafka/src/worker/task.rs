@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parsley_core::{Changes, Channel, Header, Offset, Receipt, Record, Scope, TopicId};
+use parsley_core::{
+    Changes, Channel, Header, Offset, Receipt, Record, Refusal, RefusalCode, Scope, TopicId,
+};
 use parsley_stage::audit::{Account, AuditRecord};
 use parsley_stage::opening::{self, Bounds, LogFacts};
 use parsley_stage::sweep::Sweep;
@@ -41,6 +43,8 @@ pub(super) struct RunningTask {
     committed: BTreeMap<Channel, Offset>,
     /// Its part of the account of deliveries, if one is kept.
     account: Option<Account>,
+    /// Inputs that are gone: nothing is read of them, and a position on one would be refused.
+    pub(super) gone: BTreeSet<TopicId>,
     /// What the step at hand delivered.
     pub(super) processed: Vec<Processed>,
     /// Something was fed, or is to be written, that no step has committed.
@@ -165,11 +169,15 @@ impl RunningTask {
         let (declared, resolved) = (log.declared, log.resolved);
         let (state, checkpoint) = restore.end();
         let named = state.topics()?;
-        let new_names = resolved
+        let mut new_names: BTreeMap<_, _> = resolved
             .names()
             .filter(|(topic, name)| named.get(topic).map(String::as_str) != Some(name))
             .map(|(topic, name)| state::topic_name(topic, name))
             .collect();
+        let fold_changelog = resolved.changelogs.topic(StoreKind::Fold).topic.id;
+        if check_fold_changelog(&state, resolved, partition)? {
+            new_names.extend([state::fold_changelog(fold_changelog)]);
+        }
         log.known.learn(named);
         let ordering = state.store(StoreKind::Ordering);
         let recorded = Scope::recorded(&ordering)
@@ -217,6 +225,7 @@ impl RunningTask {
             checkpoint,
             positions,
             committed,
+            gone: log.gone.clone(),
             account,
             processed: Vec::new(),
             is_dirty: true,
@@ -307,6 +316,15 @@ impl RunningTask {
         })
     }
 
+    /// Where to read on, of each input that there is.
+    pub(super) fn to_read(&self) -> impl Iterator<Item = (Channel, Offset)> {
+        let is_there = |channel: &Channel| !self.gone.contains(&channel.topic);
+        self.positions
+            .iter()
+            .filter(move |(channel, _)| is_there(channel))
+            .map(|(channel, position)| (*channel, *position))
+    }
+
     /// The positions to send with the step: all that there are, as an empty list fences nobody (decision K5).
     pub(super) fn positions_to_commit(&self) -> BTreeMap<Channel, Offset> {
         let mut positions = self.committed.clone();
@@ -318,6 +336,7 @@ impl RunningTask {
                 .iter()
                 .flat_map(|commit| commit.positions.iter().copied()),
         );
+        positions.retain(|channel, _| !self.gone.contains(&channel.topic));
         positions
     }
 
@@ -352,6 +371,30 @@ impl RunningTask {
     pub(super) fn rest(&mut self) -> Result<(), Trouble> {
         Ok(self.state.make_durable()?)
     }
+}
+
+/// The fold state belongs to the ordering state: neither says anything without the other (G11). Returns whether that is still to be written down.
+fn check_fold_changelog(
+    state: &TaskState,
+    resolved: &Resolved,
+    partition: i32,
+) -> Result<bool, Trouble> {
+    let changelogs = &resolved.changelogs;
+    let (name, found) = (
+        changelogs.name(StoreKind::Fold),
+        changelogs.topic(StoreKind::Fold).topic.id,
+    );
+    let lost = match state.fold_changelog()? {
+        Some(known) if known == found => return Ok(false),
+        Some(known) => format!("the state was written beside {name} {known}, which is {found} now"),
+        None if state.is_empty(StoreKind::Ordering)? && !state.is_empty(StoreKind::Fold)? => {
+            let ordering = changelogs.name(StoreKind::Ordering);
+            format!("{name} has state of partition {partition} and {ordering} has none")
+        }
+        None => return Ok(true),
+    };
+    let refusal = Refusal::of_node(RefusalCode::StateLost, lost);
+    Err(Trouble::task(partition, TaskError::Refused(refusal)))
 }
 
 fn record_of(channel: Channel, record: event::Record) -> Record {

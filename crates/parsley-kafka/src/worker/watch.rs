@@ -185,6 +185,18 @@ impl Session<'_> {
         Ok(gone)
     }
 
+    /// Has the next commit leave out what is gone, and the next check judge it: what is not there takes no position.
+    pub(super) fn find_gone(&mut self) -> Result<(), Trouble> {
+        let gone = self.gone()?;
+        if !gone.is_empty() {
+            self.watch.check = None;
+            for (_, task) in self.running() {
+                task.gone.extend(&gone);
+            }
+        }
+        Ok(())
+    }
+
     /// A refusal of the whole stage: what stops one task stops each.
     fn refuse_all(&mut self, refusal: Refusal) -> Trouble {
         let partitions: Vec<i32> = self.slots.keys().copied().collect();
@@ -267,6 +279,7 @@ impl Session<'_> {
                 .filter(|(channel, _)| channel.partition == partition)
                 .map(|(channel, start)| (*channel, *start))
                 .collect();
+            task.gone.extend(gone);
             task.task
                 .check(&own, gone)
                 .map_err(|error| Trouble::task(partition, error))?;

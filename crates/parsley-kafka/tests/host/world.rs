@@ -165,7 +165,10 @@ pub fn delete_records(topic: &str, partition: i32, below: i64) {
     offsets
         .add_partition_offset(topic, partition, Offset::Offset(below))
         .unwrap();
-    block_on(admin().delete_records(&offsets, &AdminOptions::new())).unwrap();
+    let deleted = block_on(admin().delete_records(&offsets, &AdminOptions::new())).unwrap();
+    for element in deleted.elements() {
+        element.error().unwrap();
+    }
 }
 
 fn wait_until(what: &str, is_reached: impl Fn() -> bool) {

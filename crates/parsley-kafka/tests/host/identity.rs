@@ -1,0 +1,232 @@
+//! B12: a topic that is deleted and made again under its name is another topic, whatever it is to a stage, and whether the stage runs or not.
+
+use std::time::Duration;
+
+use parsley_kafka::{KafkaConfig, KafkaRunning};
+use parsley_stage::{App, Message, Outbox, Stage, Topic};
+
+use crate::world::*;
+
+fn watchful(dir: &tempfile::TempDir) -> KafkaConfig {
+    let mut config = config(dir);
+    config.check_interval = Duration::from_millis(100);
+    config
+}
+
+/// Sends the records of `<name>-a` and `<name>-b` on to `<name>-out`.
+fn joining(name: &str) -> App {
+    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
+    let (a, b, out) = (topic("a"), topic("b"), topic("out"));
+    let copy = |sink: &Topic<String, String>| {
+        let sink = sink.clone();
+        move |message: Message<String, String>, out: &mut Outbox| {
+            out.send(&sink, &message.key, &message.value)
+        }
+    };
+    let join = Stage::stateless("join")
+        .sink(&out)
+        .on(&a, copy(&out))
+        .on(&b, copy(&out))
+        .build()
+        .unwrap();
+    App::named(name).stage(join).build().unwrap()
+}
+
+fn joining_topics(name: &str) -> [String; 3] {
+    let names = ["a", "b", "out"].map(|part| format!("{name}-{part}"));
+    for topic in &names {
+        create_topic(topic, 1);
+    }
+    names
+}
+
+fn make_again(topic: &str) {
+    delete_topic(topic);
+    create_topic(topic, 1);
+}
+
+fn wait_until_held(running: &KafkaRunning, count: u64) {
+    wait_for(running, "held", |status| {
+        status.tasks().map(|(_, _, task)| task.held).sum::<u64>() == count
+    });
+}
+
+/// An input that is made again while nothing runs: all of the new one is fed, whether its log is shorter than the position that the old one had, or longer;
+/// and claims on the old one are met, as nobody can be handed it any more.
+#[test]
+fn b12_an_input_made_again_while_stopped_is_read_from_its_beginning() {
+    for (name, count) in [("again-shorter", 2), ("again-longer", 8)] {
+        let [a, b, out] = joining_topics(name);
+        let plain = Foreign::plain();
+        plain.append(&a, To::Key, &[("k", "old"); 5]);
+        let old = channel(&a, 0);
+        let dir = tempfile::tempdir().unwrap();
+        let running = start(config(&dir), &joining(name));
+        wait_for_deliveries(&running, 5);
+        stop(&running);
+        make_again(&a);
+        let plain = Foreign::plain();
+        plain.append(&a, To::Key, &vec![("k", "new"); count]);
+        plain.append_with(&b, To::Key, ("k", "effect"), &stamp(&[(old, 7)], 0));
+        let running = start(config(&dir), &joining(name));
+        wait_for_deliveries(&running, count as u64 + 1);
+        stop(&running);
+        let mut delivered = values(&out);
+        delivered.sort();
+        let mut expected = vec!["effect".to_owned()];
+        expected.extend(vec!["new".to_owned(); count]);
+        expected.extend(vec!["old".to_owned(); 5]);
+        assert_eq!(delivered, expected, "{name}");
+        check_stamps(&out, name, "join", 1);
+    }
+}
+
+/// The same with a record of the old one held: what it waited for may never be told apart again, so the start refuses, and goes on refusing.
+#[test]
+fn b12_an_input_made_again_with_something_held_is_refused() {
+    let name = "again-held";
+    let [a, b, out] = joining_topics(name);
+    let plain = Foreign::plain();
+    let cause = channel(&b, 0);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &joining(name));
+    plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
+    wait_until_held(&running, 1);
+    stop(&running);
+    make_again(&a);
+    Foreign::plain().append(&a, To::Key, &[("k", "new")]);
+    for dir in [dir, tempfile::tempdir().unwrap()] {
+        let running = start(config(&dir), &joining(name));
+        let (code, _) = wait_for_refusal(&running);
+        assert!(
+            ["vc-deleted-input-held", "vc-removed-input-held"].contains(&&*code),
+            "{code}"
+        );
+        running.stop();
+    }
+    assert_eq!(values(&out), [""; 0]);
+}
+
+/// While the stage runs, with something held: nothing of the new topic is fed, and nothing that is held is let go.
+#[test]
+fn b12_an_input_made_again_under_a_hold_is_refused_while_it_runs() {
+    let name = "again-running";
+    let [a, b, out] = joining_topics(name);
+    let plain = Foreign::plain();
+    let cause = channel(&b, 0);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(watchful(&dir), &joining(name));
+    plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
+    wait_until_held(&running, 1);
+    make_again(&a);
+    Foreign::plain().append(&a, To::Key, &[("k", "new"); 3]);
+    let (code, _) = wait_for_refusal(&running);
+    assert!(
+        ["vc-deleted-input-held", "vc-identity-changed"].contains(&&*code),
+        "{code}"
+    );
+    running.stop();
+    assert_eq!(values(&out), [""; 0]);
+}
+
+/// P14 on a broker: an input is deleted while the stage runs and nothing of it is held. What claims on it is delivered then, and not only after a
+/// restart; the other input goes on.
+#[test]
+fn an_input_that_is_deleted_with_nothing_held_settles() {
+    let name = "deleted-input";
+    let [a, b, out] = joining_topics(name);
+    let plain = Foreign::plain();
+    let cause = channel(&a, 0);
+    plain.append(&a, To::Key, &[("k", "cause")]);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(watchful(&dir), &joining(name));
+    wait_for_deliveries(&running, 1);
+    plain.append_with(&b, To::Key, ("k", "effect"), &stamp(&[(cause, 4)], 0));
+    wait_until_held(&running, 1);
+    delete_topic(&a);
+    wait_for(&running, "delivered", |status| status.delivered() == 2);
+    plain.append(&b, To::Key, &[("k", "and on")]);
+    wait_for_deliveries(&running, 3);
+    assert!(running.status().refused().is_empty());
+    running.stop();
+    assert_eq!(values(&out), ["cause", "effect", "and on"]);
+}
+
+/// G9: the same with a record of it held.
+#[test]
+fn g9_an_input_that_is_deleted_with_something_held_is_refused() {
+    let name = "deleted-held";
+    let [a, b, out] = joining_topics(name);
+    let plain = Foreign::plain();
+    let cause = channel(&b, 0);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(watchful(&dir), &joining(name));
+    plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
+    wait_until_held(&running, 1);
+    delete_topic(&a);
+    assert_eq!(wait_for_refusal(&running).0, "vc-deleted-input-held");
+    running.stop();
+    assert_eq!(values(&out), [""; 0]);
+}
+
+/// A sink that is made again while the stage runs: nothing is stamped for the new one under the old one's identity.
+#[test]
+fn b12_a_sink_made_again_while_it_runs_is_refused() {
+    let name = "again-sink-running";
+    let (input, output) = copying_topics(name, 1);
+    let plain = Foreign::plain();
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(watchful(&dir), &copying(name));
+    plain.append(&input, To::Key, &[("k", "1")]);
+    wait_for_deliveries(&running, 1);
+    make_again(&output);
+    assert_eq!(wait_for_refusal(&running).0, "vc-identity-changed");
+    running.stop();
+    assert_eq!(values(&output), [""; 0]);
+    // The next start knows the new one.
+    let plain = Foreign::plain();
+    plain.append(&input, To::Key, &[("k", "2")]);
+    let running = start(config(&dir), &copying(name));
+    wait_for_deliveries(&running, 1);
+    stop(&running);
+    assert_eq!(values(&output), ["2"]);
+    check_stamps(&output, name, "copy", 1);
+}
+
+/// A topic that is both, an input and a sink of one stage, made again while stopped.
+#[test]
+fn b12_an_input_that_is_a_sink_too_is_another_channel_when_it_is_made_again() {
+    let name = "again-both";
+    let topic = text_topic("again-both-loop");
+    create_topic("again-both-loop", 1);
+    let app = || {
+        let topic = topic.clone();
+        let count = Stage::stateless("loop")
+            .sink(&topic)
+            .on(
+                &topic.clone(),
+                move |message: Message<String, String>, out| {
+                    let number: u32 = message.value.parse()?;
+                    match number {
+                        0 => Ok(()),
+                        _ => out.send(&topic, &message.key, &(number - 1).to_string()),
+                    }
+                },
+            )
+            .build()
+            .unwrap();
+        App::named(name).stage(count).build().unwrap()
+    };
+    let dir = tempfile::tempdir().unwrap();
+    for expected in [["3", "2", "1", "0"]; 2] {
+        let running = start(config(&dir), &app());
+        Foreign::plain().append("again-both-loop", To::Key, &[("k", "3")]);
+        wait_for_deliveries(&running, 4);
+        stop(&running);
+        assert_eq!(values("again-both-loop"), expected);
+        let records = read("again-both-loop");
+        let sequences: Vec<i64> = records[1..].iter().map(|sent| stamp_of(sent).2).collect();
+        assert_eq!(sequences, [0, 1, 2]);
+        make_again("again-both-loop");
+    }
+}
