@@ -50,6 +50,14 @@ impl Failure {
         matches!(self, Self::Write(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
+    /// The signal that the process was asked to end by, if that is why.
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            Self::Demo(error) => error.signal(),
+            _ => None,
+        }
+    }
+
     /// The exit code that stands for it.
     pub fn exit(&self) -> Exit {
         match self {

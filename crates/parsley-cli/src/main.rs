@@ -9,6 +9,7 @@ mod input;
 mod lines;
 mod object;
 mod plain;
+mod property;
 mod script;
 mod sim;
 mod style;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             if !failure.is_closed_pipe() {
                 report(&failure);
             }
+            end_as_asked(&failure);
             failure.exit().into()
         }
     }
@@ -51,6 +53,17 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Sim(command) => sim::run(&command, &mut out),
         Command::Topic(command) => topic::run(&command, &mut out),
     }
+}
+
+/// Whoever asked the process to end by a signal sees it end by that.
+fn end_as_asked(failure: &Failure) {
+    #[cfg(feature = "kafka")]
+    if let Some(signal) = failure.signal() {
+        // If it cannot, the exit code has to do.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+    }
+    #[cfg(not(feature = "kafka"))]
+    let _ = failure.signal();
 }
 
 /// Says on standard error what went wrong. When that cannot be written either, the exit code has to do.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parsley::core::{Channel, Offset, Record};
-use parsley::embedded::{Consumer, Host};
 use parsley::{AuditRecord, Audited};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -14,6 +13,7 @@ use super::command::Command;
 use super::error::DemoError;
 use super::feed::Fed;
 use super::gate::Gate;
+use super::ground::{Ground, LogReader};
 use super::holds::{Cause, Held, Holds, Until, Waiting};
 use super::judge::{Judge, Role, Verdict};
 use super::mirror::Mirror;
@@ -95,10 +95,10 @@ struct TaskFollowed {
 /// Watches the application.
 pub struct Auditor {
     gate: Arc<Gate>,
-    entries: Consumer,
+    entries: Box<dyn LogReader>,
     commands: Mirror,
     views: Mirror,
-    findings: Consumer,
+    findings: Box<dyn LogReader>,
     trace: Option<Trace>,
     retention: Option<Retention>,
     tasks: BTreeMap<(Arc<str>, i32), TaskFollowed>,
@@ -113,22 +113,21 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Watches the application that runs on a host, from its first delivery on, and writes a trace if there is a file for it. The topics
-    /// have to exist. With a retention the log forgets what was seen.
+    /// Watches the application that runs on a ground, from its first delivery on, and writes a trace if there is a file for it. Where the
+    /// log forgets, it forgets what was seen.
     pub fn new(
-        host: &Host,
+        ground: &dyn Ground,
         gate: Arc<Gate>,
         trace: Option<TraceFile>,
-        retention: Option<Retention>,
     ) -> Result<Self, DemoError> {
         Ok(Self {
             gate,
-            entries: host.consumer(AUDIT)?,
-            commands: Mirror::new(host, COMMANDS, 1)?,
-            views: Mirror::new(host, VIEWS, 1)?,
-            findings: host.consumer(FINDINGS)?,
-            trace: trace.map(|file| Trace::begin(file, host)).transpose()?,
-            retention,
+            entries: ground.reader(AUDIT)?,
+            commands: Mirror::new(ground, COMMANDS, 1)?,
+            views: Mirror::new(ground, VIEWS, 1)?,
+            findings: ground.reader(FINDINGS)?,
+            trace: trace.map(|file| Trace::begin(file, ground)).transpose()?,
+            retention: ground.retention(),
             tasks: BTreeMap::new(),
             summary: Summary::default(),
             asked: BTreeMap::new(),
@@ -142,9 +141,41 @@ impl Auditor {
     /// anything.
     pub fn read<E: From<DemoError>>(
         &mut self,
+        on_held: impl FnMut(Held) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let entries = self.entries.poll_now()?;
+        self.entries(entries, on_held)
+    }
+
+    /// Reads all that the account has by now.
+    pub fn read_to_end<E: From<DemoError>>(
+        &mut self,
+        mut on_held: impl FnMut(Held) -> Result<(), E>,
+    ) -> Result<(), E> {
+        loop {
+            let entries = self.entries.read_on()?;
+            if !self.entries(entries, &mut on_held)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// How many records wait, as far as the account was read.
+    pub fn waiting(&self) -> usize {
+        let waiting = self.tasks.values().map(|task| task.holds.waiting());
+        waiting.sum()
+    }
+
+    fn entries<E: From<DemoError>>(
+        &mut self,
+        entries: Vec<Record>,
         mut on_held: impl FnMut(Held) -> Result<(), E>,
     ) -> Result<bool, E> {
-        let entries = self.entries.poll_now().map_err(DemoError::from)?;
+        self.commands.has_news();
+        self.views.has_news();
+        if let Some(trace) = &mut self.trace {
+            trace.has_news();
+        }
         for entry in &entries {
             if let Some(held) = self.entry(entry)? {
                 on_held(held)?;
@@ -310,7 +341,7 @@ impl Auditor {
     /// What the reconciler objects to. An inversion is counted where it is seen; here it counts against the views.
     fn read_findings(&mut self) -> Result<(), DemoError> {
         loop {
-            let records = self.findings.poll_now()?;
+            let records = self.findings.read_on()?;
             if records.is_empty() {
                 return Ok(());
             }
@@ -331,7 +362,7 @@ impl Auditor {
             trace.catch_up()?;
         }
         match &self.retention {
-            Some(retention) => retention.forget(&self.entries),
+            Some(retention) => retention.forget(&self.entries.positions()),
             None => Ok(()),
         }
     }

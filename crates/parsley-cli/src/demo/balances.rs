@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parsley::embedded::Host;
-
 use super::command::{AccountCommand, Command};
 use super::error::DemoError;
+use super::ground::Ground;
 use super::topology::COMMANDS;
 
 /// Balances by account.
@@ -14,11 +13,11 @@ pub struct Balances(BTreeMap<String, i128>);
 
 impl Balances {
     /// What the commands in a log come to. Those of an account stand on one partition, in their order.
-    pub fn of_log(host: &Host) -> Result<Self, DemoError> {
+    pub fn of_log(ground: &dyn Ground) -> Result<Self, DemoError> {
         let mut balances = Self::default();
-        let mut commands = host.consumer(COMMANDS)?;
+        let mut commands = ground.reader(COMMANDS)?;
         loop {
-            let records = commands.poll_now()?;
+            let records = commands.read_on()?;
             if records.is_empty() {
                 return Ok(balances);
             }

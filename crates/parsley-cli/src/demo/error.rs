@@ -9,6 +9,8 @@ use parsley::embedded::{
     HostError, OpenError, ReadError, SendError, StartError, StopError, StorageError, TopicError,
 };
 
+#[cfg(feature = "kafka")]
+use super::ground::ClusterFailure;
 use super::taken::OtherInput;
 use crate::exit::Exit;
 
@@ -48,13 +50,25 @@ pub enum DemoError {
         /// What it has that the demo has not.
         found: String,
     },
+    /// This program was built without what speaks to brokers.
+    #[cfg(not(feature = "kafka"))]
+    #[error(
+        "this program was built without its feature `kafka`: build it with `cargo build --release -p parsley-cli --features kafka`"
+    )]
+    WithoutKafka,
+    /// The cluster, or what the demo has on it, does not let it run.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Cluster(#[from] ClusterFailure),
     /// The input is not the one that earlier runs took lines of.
     #[error(
-        "{input} is not what this directory was begun with: {lines} lines were taken, and it {fault}; nothing was changed"
+        "{input} is not {place} begun with: {lines} lines were taken, and it {fault}; nothing was changed"
     )]
     OtherInput {
         /// Which input.
         input: String,
+        /// What was begun with another.
+        place: &'static str,
         /// How many lines were taken.
         lines: u64,
         /// How it differs.
@@ -89,6 +103,15 @@ pub enum DemoError {
         stage: String,
         /// The partition.
         partition: i32,
+        /// What failed.
+        message: String,
+    },
+    /// A worker of a stage has ended.
+    #[cfg(feature = "kafka")]
+    #[error("stage {stage} failed: {message}")]
+    Worker {
+        /// The stage.
+        stage: String,
         /// What failed.
         message: String,
     },
@@ -131,6 +154,15 @@ pub enum DemoError {
 }
 
 impl DemoError {
+    /// The signal that the demo was asked to end by.
+    pub fn signal(&self) -> Option<i32> {
+        match self {
+            #[cfg(feature = "kafka")]
+            Self::Cluster(failure) => failure.signal(),
+            _ => None,
+        }
+    }
+
     /// The exit code that stands for it.
     pub fn exit(&self) -> Exit {
         match self {
@@ -142,6 +174,10 @@ impl DemoError {
             | Self::Read(ReadError::Storage(_)) => Exit::Io,
             Self::Host(HostError::Open(OpenError::Foreign { .. })) => Exit::Usage,
             Self::Host(HostError::Open(_)) => Exit::Io,
+            #[cfg(feature = "kafka")]
+            Self::Cluster(error) => error.exit(),
+            #[cfg(not(feature = "kafka"))]
+            Self::WithoutKafka => Exit::Usage,
             Self::TraceShared { .. }
             | Self::TraceInData { .. }
             | Self::TraceToStandardOutput

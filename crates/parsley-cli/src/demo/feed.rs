@@ -3,15 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use parsley::embedded::{NewRecord, Producer, Transaction};
-
 use super::Seen;
 use super::balances::Balances;
 use super::builtin;
 use super::command::{self, AccountCommand, NotACommand};
-use super::error::DemoError;
 use super::gate::Gate;
-use super::ground::Ground;
+use super::ground::{Entry, Ground, LogWriter};
 use super::progress::Progress;
 use super::taken::{Origin, Taken, pass_over, unreadable};
 use super::topology;
@@ -26,27 +23,6 @@ pub struct Pace {
     pub under_way: u64,
     /// How many are written at once.
     pub portion: u64,
-}
-
-impl Pace {
-    /// So few that the screen shows what happens to each.
-    const BUILTIN: Self = Self {
-        under_way: 48,
-        portion: 4,
-    };
-    /// So many that a long input is soon done.
-    const INPUT: Self = Self {
-        under_way: 1000,
-        portion: 100,
-    };
-
-    /// The pace of the built-in commands, or of an input.
-    pub fn of(input: Option<&Input>) -> Self {
-        match input {
-            None => Self::BUILTIN,
-            Some(_) => Self::INPUT,
-        }
-    }
 }
 
 /// The longest line of input that is taken for a command.
@@ -78,27 +54,34 @@ pub struct Source {
 impl Source {
     /// Passes over what earlier runs took, and looks at it. Nothing is changed.
     pub fn resume(
-        Ground { host, is_durable }: &Ground,
+        ground: &dyn Ground,
         input: Option<Input>,
         reader: Option<Reader>,
     ) -> Result<Self, Failure> {
         let origin = Origin::of(input.as_ref());
-        let taken = Taken::read(host)?;
+        let taken = Taken::read(ground)?;
         let mut lines = Lines::new(reader.unwrap_or_else(builtin::reader), LINE_LIMIT);
         let mut balances = Balances::default();
-        if origin.comes_again() && *is_durable {
+        if origin.comes_again() && ground.is_durable() {
             lines = lines.digesting();
-            pass_over(&mut lines, input.as_ref(), taken.of(origin), |line| {
-                if let Line::Text(text) = line
-                    && let Ok(command) = command::parse(text)
-                {
-                    balances.replay(&command);
-                }
-            })?;
+            let place = ground.place();
+            pass_over(
+                &mut lines,
+                input.as_ref(),
+                place,
+                taken.of(origin),
+                |line| {
+                    if let Line::Text(text) = line
+                        && let Ok(command) = command::parse(text)
+                    {
+                        balances.replay(&command);
+                    }
+                },
+            )?;
         }
         if !origin.comes_again() || taken.commands() != taken.of(origin).commands {
             // There are commands that no line here tells of.
-            balances = Balances::of_log(host)?;
+            balances = Balances::of_log(ground)?;
         }
         Ok(Self {
             input,
@@ -117,12 +100,11 @@ impl Source {
 
 /// Feeds a source to an application.
 pub struct Feeder {
-    producer: Producer,
+    writer: Box<dyn LogWriter>,
     gate: Arc<Gate>,
     pace: Pace,
     progress: Progress,
     source: Source,
-    portion: Option<Transaction>,
     commands_in_portion: u64,
     /// Lines of this run: all that were read, and those of them whose portions have ended.
     read: u64,
@@ -143,7 +125,7 @@ impl Feeder {
     /// A feeder of a source, which says on the `progress` of each line that is malformed what is wrong with it. Where lines do not come again it
     /// tells those who want it confirmed how many are taken for good.
     pub fn new(
-        producer: Producer,
+        writer: Box<dyn LogWriter>,
         gate: Arc<Gate>,
         pace: Pace,
         progress: Progress,
@@ -152,12 +134,11 @@ impl Feeder {
     ) -> Self {
         Self {
             confirm: confirm.filter(|_| !source.origin.comes_again()),
-            producer,
+            writer,
             gate,
             pace,
             progress,
             source,
-            portion: None,
             commands_in_portion: 0,
             read: 0,
             ended: 0,
@@ -243,15 +224,12 @@ impl Feeder {
     fn send(&mut self, command: &AccountCommand) -> Result<(), Failure> {
         let value = serde_json::to_vec(&command.command).expect("a command is JSON");
         let number = self.source.taken.commands() - 1;
-        let record = NewRecord::to(topology::COMMANDS)
-            .key(command.account.clone())
-            .value(value)
-            .timestamp_ms(i64::try_from(number).unwrap_or(i64::MAX));
-        let producer = &self.producer;
-        self.portion
-            .get_or_insert_with(|| producer.begin())
-            .send(record)
-            .map_err(DemoError::from)?;
+        self.writer.send(Entry {
+            topic: topology::COMMANDS,
+            key: Some(command.account.clone()),
+            value,
+            number: Some(number),
+        })?;
         self.source.balances.replay(command);
         self.commands_in_portion += 1;
         Ok(())
@@ -276,9 +254,8 @@ impl Feeder {
             ..
         } = &mut self.source;
         taken.of_mut(*origin).digest = lines.digest();
-        let mut portion = self.portion.take().unwrap_or_else(|| self.producer.begin());
-        portion.send(taken.record()).map_err(DemoError::from)?;
-        portion.commit().map_err(DemoError::from)?;
+        self.writer.send(taken.entry())?;
+        self.writer.commit()?;
         self.commands_in_portion = 0;
         self.ended = self.read;
         if let Some(confirm) = &self.confirm {

@@ -148,6 +148,11 @@ impl Holds {
         self.max = self.max.max(self.now.len() as u64);
     }
 
+    /// How many wait now.
+    pub fn waiting(&self) -> usize {
+        self.now.len()
+    }
+
     /// A record that had to wait is delivered.
     pub fn released(&mut self, channel: Channel, offset: Offset) -> Option<Waiting> {
         self.now.remove(&(channel, offset))

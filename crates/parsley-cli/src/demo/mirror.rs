@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use parsley::core::wire::ProtocolHeaders;
 use parsley::core::{Channel, Offset, SenderId};
-use parsley::embedded::{Consumer, Host};
 
 use super::error::DemoError;
+use super::ground::{Ground, LogReader};
 use super::topology::{At, CAUSE_HEADER};
 
 /// A record as it stands in the log.
@@ -26,25 +26,27 @@ pub struct Mirrored {
 /// A topic's records until they have been used.
 #[derive(Debug)]
 pub struct Mirror {
-    consumer: Consumer,
+    reader: Box<dyn LogReader>,
     /// How often each record is used.
     uses: u32,
     records: BTreeMap<(i32, Offset), (u32, Mirrored)>,
     /// What came of each delivery, by the partition and offset of that: records of one topic come of records of one topic.
     by_cause: BTreeMap<(i32, Offset), Vec<(i32, Offset)>>,
     follows_causes: bool,
+    /// Everything is read that what is looked for can be among.
+    is_current: bool,
 }
 
 impl Mirror {
     /// A mirror of a topic each record of which is taken `uses` times.
-    pub fn new(host: &Host, topic: &str, uses: u32) -> Result<Self, DemoError> {
-        let consumer = host.consumer(topic)?;
+    pub fn new(ground: &dyn Ground, topic: &'static str, uses: u32) -> Result<Self, DemoError> {
         Ok(Self {
-            consumer,
+            reader: ground.reader(topic)?,
             uses,
             records: BTreeMap::new(),
             by_cause: BTreeMap::new(),
             follows_causes: false,
+            is_current: false,
         })
     }
 
@@ -55,12 +57,17 @@ impl Mirror {
         self
     }
 
+    /// More has been delivered: what is looked for from now on may have come since.
+    pub fn has_news(&mut self) {
+        self.is_current = false;
+    }
+
     /// A record of the topic. It is forgotten when it has been taken often enough.
     pub fn take(&mut self, partition: i32, offset: Offset) -> Result<Mirrored, DemoError> {
         let at = (partition, offset);
         while !self.records.contains_key(&at) && self.read()? {}
         self.used(at).ok_or_else(|| DemoError::Record {
-            topic: self.consumer.topic().to_owned(),
+            topic: self.reader.topic().to_owned(),
             partition,
             offset,
             reason: "it was delivered, and is not in the log".to_owned(),
@@ -81,6 +88,7 @@ impl Mirror {
 
     /// Reads all there is: what has been read can be deleted from the log.
     pub fn catch_up(&mut self) -> Result<(), DemoError> {
+        self.has_news();
         while self.read()? {}
         Ok(())
     }
@@ -95,8 +103,12 @@ impl Mirror {
     }
 
     fn read(&mut self) -> Result<bool, DemoError> {
-        let records = self.consumer.poll_now()?;
+        if self.is_current {
+            return Ok(false);
+        }
+        let records = self.reader.read_on()?;
         let found = !records.is_empty();
+        self.is_current = !found;
         for record in records {
             let at = (record.channel.partition, record.offset);
             if self.follows_causes

@@ -27,11 +27,10 @@ use std::sync::mpsc::{self, SyncSender};
 pub use error::DemoError;
 
 use audit::Auditor;
-use feed::{Feeder, Pace, Source};
+use feed::{Feeder, Source};
 use gate::Gate;
-use ground::{Bell, Ground};
+use ground::Bell;
 use progress::Progress;
-use retention::Retention;
 use same_file::Handle;
 use screen::Screen;
 use trace::{Occupied, TraceFile};
@@ -40,6 +39,7 @@ use watch::{AllFed, Watch, look_out_for_failures, look_out_for_reader, spawn};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
+use crate::property::property;
 
 /// How many observations may queue up.
 const QUEUE: usize = 1024;
@@ -52,8 +52,8 @@ enum Seen {
     Taken(u64),
     /// All is fed.
     Fed(Box<AllFed>),
-    /// All is delivered.
-    Idle,
+    /// There is nothing to read for any task.
+    AtRest,
     /// A task does not work as it should.
     Broken(Box<DemoError>),
     /// Nobody reads the output any more.
@@ -76,6 +76,15 @@ pub struct Options {
     /// Keep everything in this directory, and go on where an earlier run with it ended, however it did. All that is shown is of all runs
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
+    /// Run on the brokers of a cluster (HOST:PORT, several separated by commas), with all that earlier runs left there
+    #[arg(long, value_name = "BROKERS", conflicts_with = "data")]
+    pub brokers: Option<String>,
+    /// Make the demo's topics that the cluster does not have
+    #[arg(long, requires = "brokers")]
+    pub create_topics: bool,
+    /// A property of librdkafka, for security and the like; may be given several times
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property, requires = "brokers")]
+    pub properties: Vec<(String, String)>,
 }
 
 /// Runs the demo: over the commands of an input, or the built-in ones.
@@ -91,29 +100,30 @@ pub fn run(options: &Options, out: impl Write) -> Result<Exit, Failure> {
     let (reader, identity) = opened.unzip();
     let (seen, sight) = mpsc::sync_channel(QUEUE);
     let bell = Bell::new(seen.clone());
-    let ground = Ground::open(options.data.as_deref(), &bell)?;
-    let source = Source::resume(&ground, input.cloned(), reader)?;
+    let ground = ground::open(options, &bell)?;
+    let ground = &*ground;
+    // Before it is looked what was taken: who took lines until then takes none any more.
+    let writer = ground.writer()?;
+    let source = Source::resume(ground, input.cloned(), reader)?;
     let create = |path| {
         let in_use = in_use(input, identity.flatten());
         TraceFile::create(path, &in_use, options.data.as_deref())
     };
     let trace = options.trace.as_deref().map(create).transpose()?;
 
-    let host = &ground.host;
-    let pace = Pace::of(input);
+    let pace = ground.pace(input);
     let gate = Arc::new(Gate::new(pace.under_way, source.commands()));
-    let retention = (!ground.is_durable).then(|| Retention::new(host.clone()));
-    let mut auditor = Auditor::new(host, Arc::clone(&gate), trace, retention)?;
+    let mut auditor = Auditor::new(ground, Arc::clone(&gate), trace)?;
     screen.begin().map_err(Failure::Write)?;
 
     let progress = input.map_or(Progress::none(), Progress::over);
     let app = topology::app().map_err(DemoError::from)?;
-    let running = Arc::new(host.start(app).map_err(DemoError::from)?);
+    let running = ground.start(app)?;
     look_out_for_failures(&running, &seen)?;
     look_out_for_reader(&seen)?;
-    let confirm = (options.json && ground.is_durable).then(|| seen.clone());
+    let confirm = (options.json && ground.is_durable()).then(|| seen.clone());
     let feeder = Feeder::new(
-        host.producer(),
+        writer,
         Arc::clone(&gate),
         pace,
         progress.clone(),
@@ -131,8 +141,11 @@ pub fn run(options: &Options, out: impl Write) -> Result<Exit, Failure> {
     let watched = watch.all(&mut auditor, &mut screen);
     gate.close();
     progress.end();
+    let stopped = running.stop();
     let (fed, failed) = watched?;
-    running.stop().map_err(DemoError::from)?;
+    stopped?;
+    // What came beyond all that was to come is seen as well.
+    auditor.read_to_end(|held| screen.held(held).map_err(Failure::Write))?;
 
     let summary = auditor.end(&fed)?;
     if let Some(failure) = failed {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parsley::core::Offset;
-use parsley::embedded::{Consumer, Host};
+use parsley::embedded::Host;
 
 use super::audit::Delivered;
 use super::error::DemoError;
-use super::topology::{COMMANDER, COMMANDS, EVENTS, PROJECTOR, RECONCILER, VIEWS};
+use super::topology::{AUDIT, COMMANDER, COMMANDS, EVENTS, PROJECTOR, RECONCILER, VIEWS};
 
 /// After how many commands the log is made to forget.
 const EVERY: u64 = 5000;
@@ -60,7 +60,7 @@ impl Retention {
     }
 
     /// Forgets what all stages have delivered, and the entries of deliveries as far as they were read.
-    pub fn forget(&self, entries: &Consumer) -> Result<(), DemoError> {
+    pub fn forget(&self, entries: &BTreeMap<i32, Offset>) -> Result<(), DemoError> {
         let log = self.host.log();
         let topics = log.topics();
         for (topic, readers) in READERS {
@@ -78,8 +78,10 @@ impl Retention {
                 }
             }
         }
-        for (&partition, &read) in entries.positions() {
-            log.delete_records(entries.topic_id().partition(partition), read)?;
+        if let Some(account) = topics.get(AUDIT) {
+            for (&partition, &read) in entries {
+                log.delete_records(account.partition(partition), read)?;
+            }
         }
         Ok(())
     }

@@ -74,6 +74,8 @@ impl<W: Write> Screen<W> {
     /// Shows a record that had to wait.
     pub fn held(&mut self, held: Held) -> io::Result<()> {
         match self {
+            // A full step is a reason to wait as well, and nothing to look at.
+            Self::Table { .. } if held.cause.is_none() => Ok(()),
             Self::Table { rows, .. } => {
                 let place = (
                     held.handed.delivery,

@@ -1,13 +1,16 @@
 //! How much of the input was taken: noted in the transaction that takes it, so that no line is taken twice and none is passed over.
 
-use parsley::embedded::{Host, NewRecord};
 use serde::{Deserialize, Serialize};
 
 use super::error::DemoError;
+use super::ground::{Entry, Ground};
 use super::topology;
 use crate::failure::Failure;
 use crate::input::{Input, Reader};
 use crate::lines::{Line, Lines};
+
+/// The key of every note.
+const NOTE: &str = "taken";
 
 /// Where lines come from. What was taken is noted for each apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +66,16 @@ pub struct Taken {
 
 impl Taken {
     /// Reads what is noted.
-    pub fn read(host: &Host) -> Result<Self, DemoError> {
-        let mut noted = host.consumer(topology::INPUT)?;
-        let Some(last) = noted.read_to_end()?.pop() else {
+    pub fn read(ground: &dyn Ground) -> Result<Self, DemoError> {
+        let mut notes = ground.reader(topology::INPUT)?;
+        let mut last = None;
+        loop {
+            let Some(next) = notes.read_on()?.pop() else {
+                break;
+            };
+            last = Some(next);
+        }
+        let Some(last) = last else {
             return Ok(Self::default());
         };
         serde_json::from_slice(last.value.as_deref().unwrap_or_default()).map_err(|error| {
@@ -79,9 +89,14 @@ impl Taken {
     }
 
     /// The record that notes it.
-    pub fn record(&self) -> NewRecord {
-        let value = serde_json::to_vec(self).expect("numbers and text are JSON");
-        NewRecord::to(topology::INPUT).value(value)
+    pub fn entry(&self) -> Entry {
+        Entry {
+            topic: topology::INPUT,
+            // A log that keeps the last note alone tells them by this.
+            key: Some(NOTE.to_owned()),
+            value: serde_json::to_vec(self).expect("numbers and text are JSON"),
+            number: None,
+        }
     }
 
     /// What was taken of an origin.
@@ -124,11 +139,13 @@ impl Taken {
 pub fn pass_over(
     lines: &mut Lines<Reader>,
     input: Option<&Input>,
+    place: &'static str,
     taken: &TakenLines,
     mut look: impl FnMut(Line<'_>),
 ) -> Result<(), Failure> {
     let other = |fault| DemoError::OtherInput {
         input: input.map_or_else(|| "the built-in commands".to_owned(), Input::to_string),
+        place,
         lines: taken.lines,
         fault,
     };

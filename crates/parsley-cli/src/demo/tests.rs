@@ -1,15 +1,17 @@
 use parsley::embedded::{NewRecord, Waited};
 
 use super::*;
+use ground::Embedded;
 use topology::{COMMANDS, VIEWS, View};
 
 /// Runs the application over records that somebody wrote without stamps, and returns what is seen of it.
 fn seen_of(records: Vec<NewRecord>) -> audit::Summary {
     // Nobody listens to the bell.
     let bell = Bell::new(mpsc::sync_channel(1).0);
-    let Ground { host, .. } = Ground::open(None, &bell).unwrap();
+    let ground = Embedded::open(None, &bell).unwrap();
+    let host = &ground.host;
     let gate = Arc::new(Gate::new(1, 0));
-    let mut auditor = Auditor::new(&host, gate, None, None).unwrap();
+    let mut auditor = Auditor::new(&ground, gate, None).unwrap();
     let running = host.start(topology::app().unwrap()).unwrap();
     for record in records {
         host.producer().send(record).unwrap();

@@ -6,7 +6,6 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use parsley::core::{Clock, wire};
-use parsley::embedded::Host;
 use same_file::Handle;
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +13,7 @@ use uuid::Uuid;
 
 use super::audit::Delivered;
 use super::error::DemoError;
+use super::ground::Ground;
 use super::judge::Handed;
 use super::mirror::{Mirror, Mirrored};
 use super::topology::{COMMANDER, COMMANDS, EVENTS, FINDINGS, PROJECTOR, VIEWS};
@@ -162,15 +162,18 @@ struct SentLine<'a> {
 
 impl Trace {
     /// Begins a trace in a file.
-    pub fn begin(TraceFile { path, file }: TraceFile, host: &Host) -> Result<Self, DemoError> {
+    pub fn begin(
+        TraceFile { path, file }: TraceFile,
+        ground: &dyn Ground,
+    ) -> Result<Self, DemoError> {
         Ok(Self {
             path,
             file: BufWriter::with_capacity(1 << 16, file),
             // Each command is delivered to two stages. Each event and view is sent once and delivered once.
-            commands: Mirror::new(host, COMMANDS, 2)?,
-            events: Mirror::new(host, EVENTS, 2)?.following_causes(),
-            views: Mirror::new(host, VIEWS, 2)?.following_causes(),
-            findings: Mirror::new(host, FINDINGS, 1)?.following_causes(),
+            commands: Mirror::new(ground, COMMANDS, 2)?,
+            events: Mirror::new(ground, EVENTS, 2)?.following_causes(),
+            views: Mirror::new(ground, VIEWS, 2)?.following_causes(),
+            findings: Mirror::new(ground, FINDINGS, 1)?.following_causes(),
         })
     }
 
@@ -223,6 +226,17 @@ impl Trace {
         written
             .and_then(|()| self.file.write_all(b"\n"))
             .map_err(|source| self.unwritable(source))
+    }
+
+    /// More has been delivered.
+    pub fn has_news(&mut self) {
+        let mirrors = [
+            &mut self.commands,
+            &mut self.events,
+            &mut self.views,
+            &mut self.findings,
+        ];
+        mirrors.into_iter().for_each(Mirror::has_news);
     }
 
     /// Reads what the log has, before the log forgets it.

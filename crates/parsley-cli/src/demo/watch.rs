@@ -4,22 +4,21 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError};
 use std::thread;
-use std::time::Duration;
-
-use parsley::embedded::{Running, Status, TaskState, Waited};
+use std::time::{Duration, Instant};
 
 use super::Seen;
 use super::audit::Auditor;
 use super::error::DemoError;
 use super::feed::Fed;
 use super::gate::Gate;
-use super::ground::Bell;
+use super::ground::{Application, Bell};
 use super::screen::Screen;
 use crate::failure::Failure;
 use crate::unread::unread;
 
-/// How long a full application may be silent. It never is, unless something is badly wrong.
-const SILENCE: Duration = Duration::from_secs(60);
+/// How long a full application may be silent. It never is, unless something is badly wrong; a cluster can take a while to give what a killed
+/// process had to another.
+const SILENCE: Duration = Duration::from_secs(120);
 
 /// Starts a thread. It ends with its work or with the process: nobody waits for input that never ends.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), DemoError> {
@@ -32,20 +31,12 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Dem
 
 /// Looks out for a task that does not work as it should.
 pub fn look_out_for_failures(
-    running: &Arc<Running>,
+    running: &Arc<dyn Application>,
     seen: &SyncSender<Seen>,
 ) -> Result<(), DemoError> {
     let (running, seen) = (Arc::clone(running), seen.clone());
     spawn("watch", move || {
-        let mut found = None;
-        // Kept as it was found: the task may be past it when it is told.
-        let waited = running.wait(|status| {
-            found = broken(status);
-            found.is_some()
-        });
-        if waited == Waited::Reached
-            && let Some(error) = found
-        {
+        if let Some(error) = running.await_failure() {
             drop(seen.send(Seen::Broken(Box::new(error))));
         }
     })
@@ -61,37 +52,12 @@ pub fn look_out_for_reader(seen: &SyncSender<Seen>) -> Result<(), DemoError> {
     })
 }
 
-fn broken(status: &Status) -> Option<DemoError> {
-    status.tasks.iter().find_map(|task| {
-        if let Some(error) = &task.storage {
-            return Some(error.clone().into());
-        }
-        let (stage, partition) = (task.stage.to_string(), task.partition);
-        match &task.state {
-            TaskState::Refused(refusal) => Some(DemoError::Refused {
-                stage,
-                partition,
-                refusal: refusal.clone(),
-            }),
-            // The demo's logic never fails, so trying again does not help.
-            TaskState::Failed { message } | TaskState::Retrying { message, .. } => {
-                Some(DemoError::Failed {
-                    stage,
-                    partition,
-                    message: message.clone(),
-                })
-            }
-            _ => None,
-        }
-    })
-}
-
 /// What was fed, and why no more was, if the input could not be read to its end.
 pub type AllFed = (Fed, Option<Failure>);
 
 /// Watches until all is delivered.
 pub struct Watch<'a> {
-    pub running: &'a Arc<Running>,
+    pub running: &'a Arc<dyn Application>,
     pub bell: &'a Bell,
     pub seen: SyncSender<Seen>,
     pub sight: Receiver<Seen>,
@@ -106,8 +72,17 @@ impl Watch<'_> {
         screen: &mut Screen<impl Write>,
     ) -> Result<AllFed, Failure> {
         let mut fed = None;
+        // Since when there should be something to see.
+        let mut due_since: Option<Instant> = None;
         loop {
             let found = read(auditor, screen)?;
+            // Nothing to see is no fault while there may be nothing to do: the input may be slow.
+            let is_due = fed.is_some() || self.gate.is_awaited();
+            if found || !is_due || self.running.is_struggling() {
+                due_since = None;
+            } else if due_since.get_or_insert_with(Instant::now).elapsed() >= SILENCE {
+                return Err(DemoError::Silent.into());
+            }
             let seen = match self.sight.try_recv() {
                 Ok(seen) => seen,
                 Err(TryRecvError::Empty) if found => continue,
@@ -117,13 +92,10 @@ impl Watch<'_> {
                     screen.flush().map_err(Failure::Write)?;
                     match self.sight.recv_timeout(SILENCE) {
                         Ok(seen) => seen,
-                        // Nothing to see is no fault while there may be nothing to do: the input may be slow.
-                        Err(RecvTimeoutError::Timeout)
-                            if fed.is_none() && !self.gate.is_awaited() =>
-                        {
-                            continue;
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => {
+                            return Err(DemoError::Silent.into());
                         }
-                        Err(_) => return Err(DemoError::Silent.into()),
                     }
                 }
             };
@@ -132,11 +104,15 @@ impl Watch<'_> {
                 Seen::Taken(lines) => screen.taken(lines).map_err(Failure::Write)?,
                 Seen::Fed(all) => {
                     fed = Some(on_fed(*all)?);
-                    self.await_idleness()?;
+                    self.await_rest()?;
                 }
-                Seen::Idle => {
-                    while read(auditor, screen)? {}
-                    return Ok(fed.unwrap_or_default());
+                Seen::AtRest => {
+                    auditor.read_to_end(|held| screen.held(held).map_err(Failure::Write))?;
+                    if self.running.rests_for_good() || auditor.waiting() == 0 {
+                        return Ok(fed.unwrap_or_default());
+                    }
+                    // A full step left something to the next one.
+                    self.await_rest()?;
                 }
                 Seen::Unread(error) => return Err(Failure::Write(error)),
                 Seen::Broken(error) => return Err((*error).into()),
@@ -144,16 +120,12 @@ impl Watch<'_> {
         }
     }
 
-    fn await_idleness(&self) -> Result<(), DemoError> {
+    fn await_rest(&self) -> Result<(), DemoError> {
         let (running, seen) = (Arc::clone(self.running), self.seen.clone());
-        spawn("idle", move || {
-            // What rests has committed all that it did: the account has it.
-            drop(seen.send(match running.wait_until_idle() {
-                Waited::Reached => Seen::Idle,
-                _ => {
-                    let error = broken(&running.status()).unwrap_or(DemoError::Silent);
-                    Seen::Broken(Box::new(error))
-                }
+        spawn("rest", move || {
+            drop(seen.send(match running.await_rest() {
+                Ok(()) => Seen::AtRest,
+                Err(error) => Seen::Broken(Box::new(error)),
             }));
         })
     }

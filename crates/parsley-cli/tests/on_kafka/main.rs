@@ -1,8 +1,11 @@
 //! The program on a real broker. Every test has topics of its own; all share one broker. The modules' names begin with `on_kafka_`: the gate
 //! runs those apart.
 
+#[path = "../causality/mod.rs"]
+mod causality;
 #[path = "../running/mod.rs"]
 mod running;
 
+mod on_kafka_demo;
 mod on_kafka_dump;
 mod world;

@@ -21,13 +21,15 @@ pub const BOUND: Duration = Duration::from_secs(60);
 /// The one broker. It is never dropped; its lifeline ends it with the test process.
 pub fn broker() -> &'static KafkaCluster {
     static BROKER: OnceLock<KafkaCluster> = OnceLock::new();
-    BROKER.get_or_init(|| {
-        let mut config = ClusterConfig::default();
-        if let Ok(version) = std::env::var("PARSLEY_KAFKA_VERSION") {
-            config.version = version;
-        }
-        KafkaCluster::start(&config).unwrap_or_else(|error| panic!("no broker: {error}"))
-    })
+    BROKER.get_or_init(|| start(ClusterConfig::default()))
+}
+
+/// Starts brokers of the version that is asked for.
+pub fn start(mut config: ClusterConfig) -> KafkaCluster {
+    if let Ok(version) = std::env::var("PARSLEY_KAFKA_VERSION") {
+        config.version = version;
+    }
+    KafkaCluster::start(&config).unwrap_or_else(|error| panic!("no broker: {error}"))
 }
 
 pub fn bootstrap() -> String {
@@ -35,24 +37,37 @@ pub fn bootstrap() -> String {
 }
 
 pub fn client() -> ClientConfig {
+    client_of(&bootstrap())
+}
+
+fn client_of(brokers: &str) -> ClientConfig {
     let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", bootstrap());
+    config.set("bootstrap.servers", brokers);
     config
 }
 
 pub fn admin() -> AdminClient<DefaultClientContext> {
-    client().create().unwrap()
+    admin_of(&bootstrap())
+}
+
+fn admin_of(brokers: &str) -> AdminClient<DefaultClientContext> {
+    client_of(brokers).create().unwrap()
 }
 
 /// Makes a topic, and waits until the cluster tells of it.
 pub fn create_topic(name: &str, partitions: i32) -> String {
+    create_topic_on(&bootstrap(), name, partitions)
+}
+
+pub fn create_topic_on(brokers: &str, name: &str, partitions: i32) -> String {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
-    for outcome in block_on(admin().create_topics([&topic], &AdminOptions::new())).unwrap() {
+    let admin = admin_of(brokers);
+    for outcome in block_on(admin.create_topics([&topic], &AdminOptions::new())).unwrap() {
         outcome.unwrap();
     }
     let until = std::time::Instant::now() + BOUND;
     loop {
-        let mut answers = parsley_kafka::describe_topics(admin().inner(), &[name], BOUND).unwrap();
+        let mut answers = parsley_kafka::describe_topics(admin.inner(), &[name], BOUND).unwrap();
         if let Ok(facts) = answers.pop().unwrap() {
             return facts.id.to_string();
         }
@@ -62,7 +77,12 @@ pub fn create_topic(name: &str, partitions: i32) -> String {
 }
 
 pub fn delete_topic(name: &str) {
-    for outcome in block_on(admin().delete_topics(&[name], &AdminOptions::new())).unwrap() {
+    delete_topic_on(&bootstrap(), name);
+}
+
+pub fn delete_topic_on(brokers: &str, name: &str) {
+    for outcome in block_on(admin_of(brokers).delete_topics(&[name], &AdminOptions::new())).unwrap()
+    {
         outcome.unwrap();
     }
 }
@@ -81,7 +101,11 @@ pub struct Foreign(BaseProducer);
 
 impl Foreign {
     pub fn plain() -> Self {
-        Self(client().create().unwrap())
+        Self::of(&bootstrap())
+    }
+
+    pub fn of(brokers: &str) -> Self {
+        Self(client_of(brokers).create().unwrap())
     }
 
     pub fn transactional(id: &str) -> Self {

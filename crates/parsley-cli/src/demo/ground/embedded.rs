@@ -93,6 +93,10 @@ impl Ground for Embedded {
         self.is_durable
     }
 
+    fn place(&self) -> &'static str {
+        "what this directory was"
+    }
+
     fn pace(&self, input: Option<&Input>) -> Pace {
         match input {
             // So few that the screen shows what happens to each.
@@ -170,7 +174,8 @@ impl LogWriter for Portions {
         }
         let producer = &self.producer;
         let portion = self.open.get_or_insert_with(|| producer.begin());
-        Ok(portion.send(record)?)
+        portion.send(record)?;
+        Ok(())
     }
 
     fn commit(&mut self) -> Result<(), DemoError> {
@@ -209,7 +214,8 @@ impl Application for Running {
     }
 
     fn stop(&self) -> Result<(), DemoError> {
-        Ok(Self::stop(self)?)
+        Self::stop(self)?;
+        Ok(())
     }
 }
 

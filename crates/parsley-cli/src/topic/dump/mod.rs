@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::property::property;
 
 #[cfg(feature = "kafka")]
 mod line;
@@ -86,19 +87,6 @@ impl FromStr for From {
 #[error("expected an offset, `start`, `end`, or `@` and a timestamp in milliseconds")]
 struct NoPlace;
 
-/// Text is no property.
-#[derive(Debug, thiserror::Error)]
-#[error("expected a key, `=`, a value, such as security.protocol=ssl")]
-struct NoProperty;
-
-fn property(text: &str) -> Result<(String, String), NoProperty> {
-    let (key, value) = text.split_once('=').ok_or(NoProperty)?;
-    match key.trim() {
-        "" => Err(NoProperty),
-        key => Ok((key.to_owned(), value.to_owned())),
-    }
-}
-
 /// Prints the records.
 #[cfg(feature = "kafka")]
 pub fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
@@ -135,15 +123,5 @@ mod tests {
         ] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_property_is_a_key_and_a_value() {
-        let read = |text: &str| property(text).ok();
-        let pair = |key: &str, value: &str| Some((key.to_owned(), value.to_owned()));
-        assert_eq!(read("a.b=c"), pair("a.b", "c"));
-        assert_eq!(read("a= x=y"), pair("a", " x=y"));
-        assert_eq!(read("a="), pair("a", ""));
-        assert_eq!((read("a"), read("=c"), read("")), (None, None, None));
     }
 }
