@@ -81,6 +81,57 @@ impl ClockJson {
             sequences: sequences.collect(),
         }
     }
+
+    /// The clock; the entries may stand in any order.
+    pub fn into_clock(self) -> Result<Clock, JsonFault> {
+        let mut offsets = Vec::with_capacity(self.offsets.len());
+        for Object(entry) in self.offsets {
+            let channel = Channel {
+                topic: TopicId::from_uuid(entry.topic),
+                partition: entry.partition,
+            };
+            offsets.push(OffsetClaim {
+                channel,
+                offset: entry.offset,
+            });
+        }
+        let mut sequences = Vec::with_capacity(self.sequences.len());
+        for Object(entry) in self.sequences {
+            let channel = Channel {
+                topic: TopicId::from_uuid(entry.topic),
+                partition: entry.partition,
+            };
+            let sender = SenderId::from_uuid(entry.sender);
+            sequences.push(SequenceClaim {
+                channel,
+                sender,
+                sequence: entry.sequence,
+            });
+        }
+        offsets.sort_unstable();
+        sequences.sort_unstable();
+        if let Some(pair) = offsets
+            .windows(2)
+            .find(|pair| pair[0].channel == pair[1].channel)
+        {
+            return Err(JsonFault::Repeated {
+                section: "offsets",
+                key: pair[0].channel.to_string(),
+            });
+        }
+        let key = |claim: &SequenceClaim| (claim.channel, claim.sender);
+        if let Some(pair) = sequences
+            .windows(2)
+            .find(|pair| key(&pair[0]) == key(&pair[1]))
+        {
+            let (channel, sender) = key(&pair[0]);
+            return Err(JsonFault::Repeated {
+                section: "sequences",
+                key: format!("{channel} of {sender}"),
+            });
+        }
+        Ok(Clock::from_claims(offsets, sequences))
+    }
 }
 
 /// Writes a clock as one line, its entries in clock order.
@@ -92,53 +143,7 @@ pub fn write(clock: &Clock, out: &mut impl Write) -> io::Result<()> {
 /// Reads a clock from a line; its entries may stand in any order.
 pub fn read(line: &str) -> Result<Clock, JsonFault> {
     let Object(json) = object::read::<Object<ClockJson>>(line)?;
-    let mut offsets = Vec::with_capacity(json.offsets.len());
-    for Object(entry) in json.offsets {
-        let channel = Channel {
-            topic: TopicId::from_uuid(entry.topic),
-            partition: entry.partition,
-        };
-        offsets.push(OffsetClaim {
-            channel,
-            offset: entry.offset,
-        });
-    }
-    let mut sequences = Vec::with_capacity(json.sequences.len());
-    for Object(entry) in json.sequences {
-        let channel = Channel {
-            topic: TopicId::from_uuid(entry.topic),
-            partition: entry.partition,
-        };
-        let sender = SenderId::from_uuid(entry.sender);
-        sequences.push(SequenceClaim {
-            channel,
-            sender,
-            sequence: entry.sequence,
-        });
-    }
-    offsets.sort_unstable();
-    sequences.sort_unstable();
-    if let Some(pair) = offsets
-        .windows(2)
-        .find(|pair| pair[0].channel == pair[1].channel)
-    {
-        return Err(JsonFault::Repeated {
-            section: "offsets",
-            key: pair[0].channel.to_string(),
-        });
-    }
-    let key = |claim: &SequenceClaim| (claim.channel, claim.sender);
-    if let Some(pair) = sequences
-        .windows(2)
-        .find(|pair| key(&pair[0]) == key(&pair[1]))
-    {
-        let (channel, sender) = key(&pair[0]);
-        return Err(JsonFault::Repeated {
-            section: "sequences",
-            key: format!("{channel} of {sender}"),
-        });
-    }
-    Ok(Clock::from_claims(offsets, sequences))
+    json.into_clock()
 }
 
 fn partition<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use parsley_core::wire::{self, CorruptClock};
 
-pub use json::ClockJson;
+pub use json::{ClockJson, JsonFault};
 
 use crate::failure::Failure;
 use crate::input::Input;

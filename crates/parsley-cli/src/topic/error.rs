@@ -6,6 +6,9 @@ use crate::exit::Exit;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TopicError {
+    /// Nothing that was given can be right or wrong.
+    #[error("there is nothing to judge: no input has a line")]
+    NothingToJudge,
     /// The program was built without the client.
     #[cfg(not(feature = "kafka"))]
     #[error(
@@ -22,6 +25,7 @@ impl TopicError {
     /// The exit code that stands for it.
     pub fn exit(&self) -> Exit {
         match self {
+            Self::NothingToJudge => Exit::Failed,
             #[cfg(not(feature = "kafka"))]
             Self::NoKafka => Exit::Usage,
             #[cfg(feature = "kafka")]

@@ -7,6 +7,7 @@ use clap::Subcommand;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
+mod check;
 mod dump;
 mod error;
 
@@ -18,11 +19,15 @@ pub enum Topic {
     /// Print the records of a topic on Kafka, one JSON object a line, with their clocks and senders
     #[command(after_help = Exit::table())]
     Dump(dump::Options),
+    /// Judge dumped topics and traces of deliveries: order, causes, duplicates, gaps
+    #[command(after_help = Exit::table())]
+    Check(check::Options),
 }
 
 /// Runs a command.
 pub fn run(command: &Topic, out: &mut impl Write) -> Result<Exit, Failure> {
     match command {
         Topic::Dump(options) => dump::run(options, out),
+        Topic::Check(options) => check::run(options, out),
     }
 }
