@@ -52,11 +52,11 @@ impl Exit {
         match self {
             Self::Done => "done; also when the reader of the output went away",
             Self::Failed => {
-                "a check failed (demo: an inversion, or views that differ; sim: a violation, a missed floor, or a sabotage that slipped through), or the program itself did"
+                "a check failed (demo: an inversion, or views that differ; sim: a violation, a missed floor, or a sabotage that slipped through; topic: a violation, or nothing to judge), or the program itself did"
             }
             Self::Usage => "the command line, or a node script, is malformed",
             Self::Refused => "a guard refused, and the run ended there",
-            Self::MalformedData => "data to decode or encode are malformed",
+            Self::MalformedData => "data to decode, encode or judge are malformed",
             Self::Io => {
                 "input could not be read, or output could not be written; also a directory of data that could not be used"
             }
