@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use kafka_cluster::{ClusterConfig, Resource};
 use parsley::core::SenderId;
 use parsley_stage::{App, Stage, Topic, codec};
 use serde_json::{Value, json};
@@ -198,6 +199,47 @@ fn what_is_not_there_ends_with_6_and_is_named() {
             run.stderr
         );
     }
+}
+
+#[test]
+fn what_is_denied_ends_with_6_and_is_named() {
+    let topic = "dump-denied";
+    create_topic(topic, 1);
+    broker().deny(Resource::Topic(topic)).unwrap();
+    let run = dump(topic, &[]);
+    assert_eq!((run.code, run.stdout.as_str()), (6, ""), "{}", run.stderr);
+    assert!(
+        run.stderr
+            .starts_with("parsley: the cluster denied topic `dump-denied`: "),
+        "{}",
+        run.stderr
+    );
+    broker().allow(Resource::Topic(topic)).unwrap();
+    assert_eq!(dumped(topic, &[]), [Value::Null; 0]);
+}
+
+/// A cluster that goes away while nothing comes from it is noticed.
+#[test]
+fn a_cluster_that_goes_away_ends_the_dump() {
+    let topic = "dump-goes-away";
+    let cluster = start(ClusterConfig::default());
+    create_topic_on(&cluster.bootstrap(), topic, 1);
+    Foreign::of(&cluster.bootstrap()).text(topic, 0, "k", "v");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_parsley"))
+        .args(["topic", "dump", "--topic", topic])
+        .args(["--brokers", &cluster.bootstrap()])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    out.read_line(&mut first).unwrap();
+    drop(cluster);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert!(said.starts_with("parsley: no broker of "), "{said}");
 }
 
 /// Without an end it goes on, until nobody reads what it prints.

@@ -21,7 +21,7 @@ pub const BOUND: Duration = Duration::from_secs(60);
 /// The one broker. It is never dropped; its lifeline ends it with the test process.
 pub fn broker() -> &'static KafkaCluster {
     static BROKER: OnceLock<KafkaCluster> = OnceLock::new();
-    BROKER.get_or_init(|| start(ClusterConfig::default()))
+    BROKER.get_or_init(|| start(ClusterConfig::default().with_authorizer()))
 }
 
 /// Starts brokers of the version that is asked for.
@@ -54,7 +54,7 @@ fn admin_of(brokers: &str) -> AdminClient<DefaultClientContext> {
     client_of(brokers).create().unwrap()
 }
 
-/// Makes a topic, and waits until the cluster tells of it.
+/// Makes a topic, and waits until the cluster tells of it. Returns its UUID.
 pub fn create_topic(name: &str, partitions: i32) -> String {
     create_topic_on(&bootstrap(), name, partitions)
 }

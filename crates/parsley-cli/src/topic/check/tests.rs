@@ -131,6 +131,8 @@ fn two_dumps_may_overlap_and_must_not_differ() {
         let expected = [(Kind::Contradiction, Some(1))];
         assert_eq!(found(&[&first, &[differs]]), expected, "{field}");
     }
+    let other = [plain("x", 0), stamped("x", 1, "a", 0, clock(&[]))];
+    assert_eq!(found(&[&first, &other]), [(Kind::Contradiction, Some(1))]);
     // What is told of a record in a trace is of the same record.
     let told = [delivered_of("t", 0, ("x", 1), ("a", 0), clock(&[]))];
     assert_eq!(found(&[&first, &told]), [(Kind::Contradiction, Some(1))]);

@@ -203,8 +203,9 @@ impl World {
                     let found = "two dumps have different records at one offset".to_owned();
                     findings.add(finding(Kind::Contradiction, found, Some((None, other))));
                 }
-                if line.is_committed {
-                    self.records[record as usize].is_committed = true;
+                self.records[record as usize].is_committed |= line.is_committed;
+                if let Some(stamp) = line.stamp {
+                    self.learn(record, stamp.clock, Some(stamp.sender), place, findings);
                 }
                 return;
             }
