@@ -46,7 +46,7 @@ pub struct KafkaConfig {
     pub workers: usize,
     /// After how long a step ends, also in the middle of a drain. At least 1 ms, half of the transaction's timeout at most; default 100 ms.
     pub commit_interval: Duration,
-    /// After how many deliveries a task's part of a step ends. At least 1; default 1,000.
+    /// After how many deliveries a task's part of a step ends. At least 1; default 20,000.
     pub max_step_deliveries: usize,
     /// After how many rounds of sends a task's part of a step ends. At least 1; default 8.
     pub max_rounds: usize,
@@ -144,7 +144,7 @@ impl KafkaConfig {
             state_dir: state_dir.into(),
             workers: 1,
             commit_interval: Duration::from_millis(100),
-            max_step_deliveries: 1000,
+            max_step_deliveries: 20_000,
             max_rounds: 8,
             node: NodeLimits::default(),
             transaction_timeout: Duration::from_secs(10),

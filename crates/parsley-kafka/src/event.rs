@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parsley_core::Header;
 use rdkafka::message::Timestamp;
 use rdkafka::types::RDKafkaErrorCode;
 
@@ -33,8 +34,8 @@ pub struct Record {
     pub key: Option<Bytes>,
     /// Its value; `None` is a null value.
     pub value: Option<Bytes>,
-    /// Its headers in their order. A name that is not UTF-8, which Kafka does not allow, has its wrong bytes replaced.
-    pub headers: Vec<(String, Option<Bytes>)>,
+    /// Its headers in their order.
+    pub headers: Vec<Header>,
     /// Its timestamp.
     pub timestamp: Timestamp,
 }

@@ -35,14 +35,14 @@ pub(crate) struct Send<'a> {
     pub(crate) headers: &'a [Header],
 }
 
-/// Whose send a report is about, and where it was to go.
+/// Whose send a report is about, and where it was to go. librdkafka is handed its place in the producer's list.
 type Tag = (i32, Channel);
 
 /// What became of the sends of a transaction, as far as it is known.
 #[derive(Default)]
 struct Reports {
-    /// Where the last send of each task on each channel stands, of those since it was last asked for.
-    offsets: BTreeMap<Tag, Offset>,
+    /// Where the last send of each tag stands, of those since it was last asked for.
+    offsets: Vec<Option<Offset>>,
     failure: Option<ProduceError>,
 }
 
@@ -73,14 +73,17 @@ pub(crate) struct Context {
 impl ClientContext for Context {}
 
 impl ProducerContext for Context {
-    type DeliveryOpaque = Box<Tag>;
+    type DeliveryOpaque = usize;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, tag: Box<Tag>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, tag: usize) {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(record) => {
-                let known = reports.offsets.entry(*tag).or_insert(record.offset());
-                *known = record.offset().max(*known);
+                if reports.offsets.len() <= tag {
+                    reports.offsets.resize(tag + 1, None);
+                }
+                let known = &mut reports.offsets[tag];
+                *known = (*known).max(Some(record.offset()));
             }
             Err((error, record)) => {
                 let failure = ProduceError::of(error.clone(), record.topic(), size_of(record));
@@ -156,12 +159,25 @@ fn size_of(record: &impl Message) -> usize {
     bytes(record.key()) + bytes(record.payload()) + headers
 }
 
+fn headers_of(headers: &[Header]) -> OwnedHeaders {
+    let mut owned = OwnedHeaders::new_with_capacity(headers.len());
+    for header in headers {
+        owned = owned.insert(KafkaHeader {
+            key: &String::from_utf8_lossy(&header.name),
+            value: header.value.as_deref(),
+        });
+    }
+    owned
+}
+
 /// How large librdkafka makes a batch if nothing is said.
 const BATCH_BYTES: usize = 1_000_000;
 
 /// A producer with a transactional id.
 pub(crate) struct Producer {
     producer: BaseProducer<Context>,
+    /// What is sent by whom, in the order in which it was first sent.
+    tags: Vec<Tag>,
     is_open: bool,
     /// When the transaction that is open was begun, and how long the cluster leaves one open.
     began: Instant,
@@ -199,6 +215,7 @@ impl Producer {
         producer.init_transactions(CALL).map_err(fatal)?;
         Ok(Self {
             producer,
+            tags: Vec::new(),
             is_open: false,
             began: Instant::now(),
             timeout: config.transaction_timeout,
@@ -242,17 +259,12 @@ impl Producer {
         send: &Send<'_>,
     ) -> Result<(), ProduceError> {
         self.begin()?;
-        let mut headers = OwnedHeaders::new_with_capacity(send.headers.len());
-        for header in send.headers {
-            headers = headers.insert(KafkaHeader {
-                key: &String::from_utf8_lossy(&header.name),
-                value: header.value.as_deref(),
-            });
+        let tag = self.tag((task, channel));
+        let mut record: BaseRecord<'_, [u8], [u8], usize> =
+            BaseRecord::with_opaque_to(send.topic, tag).partition(send.partition);
+        if !send.headers.is_empty() {
+            record = record.headers(headers_of(send.headers));
         }
-        let mut record: BaseRecord<'_, [u8], [u8], Box<Tag>> =
-            BaseRecord::with_opaque_to(send.topic, Box::new((task, channel)))
-                .partition(send.partition)
-                .headers(headers);
         if let Some(key) = send.key {
             record = record.key(key);
         }
@@ -267,7 +279,7 @@ impl Producer {
                 Ok(()) => return self.failure(),
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
                     record = back;
-                    self.take_reports();
+                    self.take_reports(|| false);
                     self.failure()?;
                 }
                 Err((source, _)) => {
@@ -283,24 +295,39 @@ impl Producer {
         }
     }
 
+    /// The place of a tag. A worker has few tasks and a stage few sinks, and the one that sends is mostly the one that has just sent.
+    fn tag(&mut self, tag: Tag) -> usize {
+        match self.tags.iter().rposition(|known| *known == tag) {
+            Some(place) => place,
+            None => {
+                self.tags.push(tag);
+                self.tags.len() - 1
+            }
+        }
+    }
+
     /// Lets reports come in.
     pub(crate) fn poll(&self) {
         self.producer.poll(Duration::ZERO);
     }
 
-    /// Takes the reports that are there, or waits for a moment if there is none. `rdkafka` would wait for all of the time that it is given, and
-    /// its own `flush` waits a tenth of a second at least.
-    fn take_reports(&self) {
+    /// Takes the reports that are there. If there is none, does something else that is useful meanwhile, or waits for a moment if there is
+    /// nothing to do. `rdkafka` would wait for all of the time that it is given, and its own `flush` waits a tenth of a second at least.
+    fn take_reports(&self, mut meanwhile: impl FnMut() -> bool) {
         let open = self.producer.in_flight_count();
         self.producer.poll(Duration::ZERO);
-        if self.producer.in_flight_count() == open {
+        if self.producer.in_flight_count() == open && !meanwhile() {
             std::thread::sleep(MOMENT);
         }
     }
 
     /// Waits until every send is acknowledged. Returns where the last one of each task on each channel stands, of those that were not told
-    /// before.
-    pub(crate) fn flush(&mut self, until: Instant) -> Result<Acknowledged, ProduceError> {
+    /// before. `meanwhile` is called while there is nothing to do here, and says whether it did anything.
+    pub(crate) fn flush(
+        &mut self,
+        until: Instant,
+        mut meanwhile: impl FnMut() -> bool,
+    ) -> Result<Acknowledged, ProduceError> {
         loop {
             // With no time to wait, this has the brokers sent what lingers, and says whether all is reported.
             let flushed = self.producer.flush(Duration::ZERO);
@@ -313,10 +340,13 @@ impl Producer {
                         source,
                     });
                 }
-                Err(_) => self.take_reports(),
+                Err(_) => self.take_reports(&mut meanwhile),
             }
         }
-        Ok(Acknowledged(std::mem::take(&mut self.reports().offsets)))
+        let offsets = std::mem::take(&mut self.reports().offsets);
+        let told = self.tags.iter().copied().zip(offsets);
+        let told = told.filter_map(|(tag, offset)| Some((tag, offset?)));
+        Ok(Acknowledged(told.collect()))
     }
 
     fn failure(&self) -> Result<(), ProduceError> {
@@ -331,8 +361,9 @@ impl Producer {
         reports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends the positions, in the name of a member of a generation, and commits. An outcome that is not known is asked for until it is.
-    pub(crate) fn commit(
+    /// Sends the positions, in the name of a member of a generation, while records are under way. An outcome that is not known is asked for
+    /// until it is.
+    pub(crate) fn send_positions(
         &mut self,
         positions: &[(&str, i32, Offset)],
         group: &ConsumerGroupMetadata,
@@ -346,11 +377,22 @@ impl Producer {
             }
             list
         };
-        let what = "sending positions";
-        again(until, what, || {
+        // What lingers goes out now.
+        let _ = self.producer.flush(Duration::ZERO);
+        let sent = again(until, "sending positions", || {
             self.producer
                 .send_offsets_to_transaction(&list(), group, CALL)
-        })?;
+        });
+        if sent.is_err() {
+            // A send that failed has failed this as well, and says more.
+            self.producer.poll(REPORTS);
+            self.failure()?;
+        }
+        sent
+    }
+
+    /// Commits, with everything acknowledged. An outcome that is not known is asked for until it is.
+    pub(crate) fn commit(&mut self, until: Instant) -> Result<(), ProduceError> {
         again(until, "committing", || {
             self.producer.commit_transaction(CALL)
         })?;
@@ -371,7 +413,7 @@ impl Producer {
                 .abort_transaction(if is_awaited { REPORTS } else { CALL });
             while aborted.is_err() && self.producer.in_flight_count() > 0 && Instant::now() < until
             {
-                self.take_reports();
+                self.take_reports(|| false);
             }
             aborted
         });

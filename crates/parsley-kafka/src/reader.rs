@@ -326,10 +326,6 @@ impl TopicReader {
         if is_beyond {
             return Ok(None);
         }
-        let headers = record.headers.into_iter().map(|(name, value)| Header {
-            name: name.into(),
-            value,
-        });
         Ok(Some(ReadRecord {
             topic: record.partition.topic,
             channel,
@@ -337,7 +333,7 @@ impl TopicReader {
             timestamp_ms: record.timestamp.to_millis(),
             key: record.key,
             value: record.value,
-            headers: headers.collect(),
+            headers: record.headers,
         }))
     }
 

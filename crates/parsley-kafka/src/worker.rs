@@ -25,6 +25,7 @@ use crate::producer::{ProduceError, Producer};
 use crate::restore::Restore;
 use crate::stage::{Declared, Resolved, StopFlag};
 
+mod ahead;
 mod failing;
 mod late;
 mod step;
@@ -32,6 +33,7 @@ mod task;
 mod trouble;
 mod watch;
 
+use ahead::Ahead;
 use failing::Failing;
 use late::Late;
 use task::{ClusterFacts, RunningTask, Slot};
@@ -47,8 +49,8 @@ const RESTORE_TURN: Duration = Duration::from_millis(50);
 /// How long a stop tries to abort what it could not commit. If it cannot, readers wait for the transaction's timeout.
 const LAST_ABORT: Duration = Duration::from_secs(5);
 
-/// How many events are fed before deliveries are looked for.
-const EVENTS_PER_TURN: usize = 1000;
+/// How many events are fed before deliveries are looked for: what is fed when a step ends is held, and goes through the changelog.
+const EVENTS_PER_TURN: usize = 100;
 
 /// How a session ended.
 enum End {
@@ -131,6 +133,7 @@ struct Session<'a> {
     cluster: Cluster,
     producer: Producer,
     consumer: EventConsumer,
+    ahead: Ahead,
     slots: BTreeMap<i32, Slot>,
     /// The place in the group that the assignment came with.
     membership: Option<ConsumerGroupMetadata>,
@@ -178,6 +181,7 @@ impl<'a> Session<'a> {
         consumer.subscribe(&inputs)?;
         Ok(Self {
             consumer: EventConsumer::new(consumer)?,
+            ahead: Ahead::default(),
             resolved,
             cluster,
             producer,
@@ -288,6 +292,7 @@ impl<'a> Session<'a> {
 
     /// Has the consumer read for the tasks that run, each from where it is.
     fn assign_running(&mut self) -> Result<(), Trouble> {
+        self.ahead.clear();
         self.late.clear();
         let mut list = TopicPartitionList::new();
         for slot in self.slots.values() {
@@ -425,7 +430,7 @@ impl<'a> Session<'a> {
             let polled = match self.late.due(Instant::now()) {
                 Some(polled) => polled,
                 None => {
-                    let Some(polled) = self.consumer.poll(wait) else {
+                    let Some(polled) = self.ahead.next(&mut self.consumer, wait) else {
                         return Ok(());
                     };
                     wait = Duration::ZERO;
@@ -521,6 +526,7 @@ impl<'a> Session<'a> {
         self.membership = None;
         self.late.clear();
         self.worker.board.assigned(self.worker.number, &[]);
+        self.ahead.clear();
         self.consumer.consumer().unassign()?;
         ended
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{ptr, slice};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use parsley_core::Header;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, DefaultConsumerContext};
 use rdkafka::error::{IsError, KafkaError};
@@ -97,9 +98,12 @@ impl<C: ConsumerContext> EventConsumer<C> {
 
     /// The next event, waited for up to `timeout`; `None` when there was none.
     pub fn poll(&mut self, timeout: Duration) -> Option<Polled> {
-        let started = Instant::now();
+        // What waits for nobody need not look at the clock.
+        let until = (!timeout.is_zero()).then(|| Instant::now() + timeout);
         loop {
-            let left = timeout.saturating_sub(started.elapsed());
+            let left = until.map_or(Duration::ZERO, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
             let left_ms = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
             // SAFETY: the queue is alive while `self.queue` is. The event returned is ours to release, or null.
             let event = unsafe {
@@ -114,7 +118,7 @@ impl<C: ConsumerContext> EventConsumer<C> {
                         return Some(polled);
                     }
                 }
-                None if started.elapsed() >= timeout => return None,
+                None if until.is_none_or(|until| Instant::now() >= until) => return None,
                 None => {}
             }
         }
@@ -226,16 +230,17 @@ impl<C: ConsumerContext> EventConsumer<C> {
         // SAFETY: key and payload of a message without error are null, or point to as many bytes as their lengths say.
         let (key, value) = unsafe {
             (
-                copied(message.key, message.key_len),
-                copied(message.payload, message.len),
+                bytes_at(message.key, message.key_len),
+                bytes_at(message.payload, message.len),
             )
         };
+        let (key, value, headers) = copied(key, value, &headers_of(message));
         Some(Polled::Record(Record {
             partition,
             offset: message.offset,
             key,
             value,
-            headers: headers_of(message),
+            headers,
             timestamp: timestamp_of(message),
         }))
     }
@@ -372,7 +377,10 @@ impl<C: ConsumerContext> Drop for EventConsumer<C> {
     }
 }
 
-fn headers_of(message: &sys::rd_kafka_message_t) -> Vec<(String, Option<Bytes>)> {
+/// A header, as it lies in its message.
+type HeaderAt<'a> = (&'a [u8], Option<&'a [u8]>);
+
+fn headers_of(message: &sys::rd_kafka_message_t) -> Vec<HeaderAt<'_>> {
     let mut list = ptr::null_mut();
     // SAFETY: the message is alive, and the list that is written to the place belongs to it. Anything but success says that there are
     // none, or that they cannot be parsed, which librdkafka logs.
@@ -390,7 +398,7 @@ fn headers_of(message: &sys::rd_kafka_message_t) -> Vec<(String, Option<Bytes>)>
             return headers;
         }
         // SAFETY: the name is a string, and the value null or `len` bytes, that live as long as the message.
-        headers.push(unsafe { (text_of(name).into_owned(), copied(value, len)) });
+        headers.push(unsafe { (bytes_of(name), bytes_at(value, len)) });
     }
 }
 
@@ -409,19 +417,50 @@ fn timestamp_of(message: &sys::rd_kafka_message_t) -> Timestamp {
     }
 }
 
-/// A copy of `len` bytes; `None` for null.
+/// How long a value may be that lies in one piece of memory with the rest of its record. Whoever keeps a key does not keep more than this.
+const SMALL: usize = 4096;
+
+/// Copies of a record's parts. They lie in one piece of memory: records come by the hundred thousand, and asking for memory part by part
+/// takes longer than the copying.
+fn copied(
+    key: Option<&[u8]>,
+    value: Option<&[u8]>,
+    headers: &[HeaderAt<'_>],
+) -> (Option<Bytes>, Option<Bytes>, Vec<Header>) {
+    let (small, large) = match value {
+        Some(value) if value.len() > SMALL => (None, Some(Bytes::copy_from_slice(value))),
+        value => (value, None),
+    };
+    let parts = headers.iter().map(|(name, value)| (Some(*name), *value));
+    let parts = parts.chain([(key, small)]);
+    let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
+    let mut all = BytesMut::with_capacity(parts.clone().map(|(a, b)| len(a) + len(b)).sum());
+    for part in parts.flat_map(|(a, b)| [a, b]).flatten() {
+        all.extend_from_slice(part);
+    }
+    let mut left = all.freeze();
+    let mut next = |part: Option<&[u8]>| part.map(|part| left.split_to(part.len()));
+    let headers = headers
+        .iter()
+        .map(|(name, value)| Header {
+            name: next(Some(name)).unwrap_or_default(),
+            value: next(*value),
+        })
+        .collect();
+    (next(key), next(small).or(large), headers)
+}
+
+/// `len` bytes; `None` for null.
 ///
 /// # Safety
 ///
-/// `bytes` is null or points to `len` readable bytes.
-unsafe fn copied(bytes: *const c_void, len: usize) -> Option<Bytes> {
+/// `bytes` is null or points to `len` bytes that can be read for `'a`.
+unsafe fn bytes_at<'a>(bytes: *const c_void, len: usize) -> Option<&'a [u8]> {
     if bytes.is_null() {
         return None;
     }
     // SAFETY: by the caller's promise.
-    Some(Bytes::copy_from_slice(unsafe {
-        slice::from_raw_parts(bytes.cast::<u8>(), len)
-    }))
+    Some(unsafe { slice::from_raw_parts(bytes.cast::<u8>(), len) })
 }
 
 #[cfg(test)]
@@ -438,6 +477,30 @@ mod tests {
             matches!(refused, Err(KafkaError::ClientCreation(_))),
             "{refused:?}"
         );
+    }
+
+    #[test]
+    fn the_parts_of_a_record_are_copied_as_they_are() {
+        let large = vec![7; SMALL + 1];
+        let headers: [HeaderAt<'_>; 4] = [
+            (b"a", Some(b"1")),
+            (b"b", None),
+            (b"", Some(b"")),
+            (b"a", Some(b"2")),
+        ];
+        let owned = headers.map(|(name, value)| Header {
+            name: Bytes::copy_from_slice(name),
+            value: value.map(Bytes::copy_from_slice),
+        });
+        for key in [None, Some(&b""[..]), Some(b"key")] {
+            for value in [None, Some(&b""[..]), Some(b"value"), Some(&large)] {
+                for count in 0..=headers.len() {
+                    let copy = copied(key, value, &headers[..count]);
+                    let copy = (copy.0.as_deref(), copy.1.as_deref(), &*copy.2);
+                    assert_eq!(copy, (key, value, &owned[..count]));
+                }
+            }
+        }
     }
 
     #[test]

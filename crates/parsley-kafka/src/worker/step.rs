@@ -10,7 +10,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::{Session, Slot, Trouble, now_ms};
-use crate::producer::{ProduceError, Producer, Send};
+use crate::producer::{Acknowledged, ProduceError, Producer, Send};
 use crate::state::StoreKind;
 
 impl Session<'_> {
@@ -49,7 +49,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Ends the step at hand: the later rounds, the changelog, the positions, the commit; then the local state.
+    /// Ends the step at hand: the later rounds, the changelog with the positions beside it, the commit; then the local state.
     pub(super) fn end_step(&mut self) -> Result<(), Trouble> {
         self.step_since = None;
         if !self.running().any(|(_, task)| task.is_dirty) && !self.producer.is_open() {
@@ -59,7 +59,7 @@ impl Session<'_> {
         let until = self.producer.deadline();
         self.send_rounds(until)?;
         self.write_account()?;
-        let written = self.write_changelogs(until)?;
+        self.write_changelogs()?;
         let positions = self.positions();
         if positions.is_empty() {
             // Nothing runs here any more.
@@ -78,16 +78,31 @@ impl Session<'_> {
                 Some((&**topic, channel.partition, *position))
             })
             .collect();
-        self.producer.commit(&named, group, until)?;
+        self.producer.send_positions(&named, group, until)?;
+        let acknowledged = self.flush(until)?;
+        self.producer.commit(until)?;
         let now_ms = now_ms();
         let (board, number) = (Arc::clone(&self.worker.board), self.worker.number);
         let mut is_overcome = false;
         let mut applied = Ok(());
-        let Self { slots, worker, .. } = self;
+        let Self {
+            slots,
+            worker,
+            resolved,
+            ..
+        } = self;
         for (&partition, slot) in slots.iter_mut() {
             let Slot::Running(task) = slot else { continue };
             let counts = task.counts;
-            let written = written.get(&partition).copied().unwrap_or_default();
+            let written = StoreKind::BOTH.map(|kind| {
+                let channel = resolved
+                    .changelogs
+                    .topic(kind)
+                    .topic
+                    .id
+                    .partition(partition);
+                acknowledged.on(partition, channel)
+            });
             let (deliveries, kept) = task.committed(written, now_ms);
             // Committed is committed, whatever becomes of the local copy.
             applied = applied.and(kept);
@@ -110,7 +125,7 @@ impl Session<'_> {
     /// Sends round after round, each when all of the one before is acknowledged.
     fn send_rounds(&mut self, until: Instant) -> Result<(), Trouble> {
         loop {
-            let acknowledged = self.producer.flush(until)?;
+            let acknowledged = self.flush(until)?;
             let Self {
                 slots, producer, ..
             } = self;
@@ -163,11 +178,19 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Writes what each task changed to its changelogs. Returns where the last entries of each stand.
-    fn write_changelogs(
-        &mut self,
-        until: Instant,
-    ) -> Result<BTreeMap<i32, [Option<Offset>; 2]>, Trouble> {
+    /// Waits until what is sent is acknowledged, and reads ahead meanwhile (decision K18).
+    fn flush(&mut self, until: Instant) -> Result<Acknowledged, ProduceError> {
+        let Self {
+            producer,
+            consumer,
+            ahead,
+            ..
+        } = self;
+        producer.flush(until, || ahead.read(consumer))
+    }
+
+    /// Hands over what each task changed, for its changelogs.
+    fn write_changelogs(&mut self) -> Result<(), Trouble> {
         let changelogs = self.resolved.changelogs.clone();
         let Self {
             slots, producer, ..
@@ -189,18 +212,7 @@ impl Session<'_> {
                 }
             }
         }
-        let acknowledged = producer.flush(until)?;
-        let written = |partition: i32| {
-            StoreKind::BOTH.map(|kind| {
-                let channel = changelogs.topic(kind).topic.id.partition(partition);
-                acknowledged.on(partition, channel)
-            })
-        };
-        Ok(self
-            .slots
-            .keys()
-            .map(|&partition| (partition, written(partition)))
-            .collect())
+        Ok(())
     }
 
     fn positions(&self) -> BTreeMap<Channel, Offset> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parsley_core::{
-    Changes, Channel, Header, Offset, Receipt, Record, Refusal, RefusalCode, Scope, TopicId,
+    Changes, Channel, Offset, Receipt, Record, Refusal, RefusalCode, Scope, TopicId,
 };
 use parsley_stage::audit::{Account, AuditRecord};
 use parsley_stage::opening::{self, Bounds, LogFacts};
@@ -402,16 +402,12 @@ fn record_of(channel: Channel, record: event::Record) -> Record {
         Timestamp::CreateTime(ms) | Timestamp::LogAppendTime(ms) => ms,
         Timestamp::NotAvailable => -1,
     };
-    let headers = record.headers.into_iter().map(|(name, value)| Header {
-        name: name.into(),
-        value,
-    });
     Record {
         channel,
         offset: record.offset,
         timestamp_ms,
         key: record.key,
         value: record.value,
-        headers: headers.collect(),
+        headers: record.headers,
     }
 }

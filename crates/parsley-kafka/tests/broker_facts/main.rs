@@ -464,7 +464,10 @@ fn a_polled_record_is_whole() {
             value,
             headers: headers
                 .iter()
-                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .map(|(name, value)| parsley_core::Header {
+                    name: Bytes::copy_from_slice(name.as_bytes()),
+                    value: value.clone(),
+                })
                 .collect(),
             timestamp: Timestamp::CreateTime(now_ms + offset),
         })

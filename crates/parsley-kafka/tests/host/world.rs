@@ -390,12 +390,7 @@ pub fn values(topic: &str) -> Vec<String> {
 
 /// The clock, the sender and the sequence of a record of a stage.
 pub fn stamp_of(record: &Record) -> (Clock, SenderId, i64) {
-    let headers = record.headers.iter().map(|(name, value)| Header {
-        name: name.clone().into(),
-        value: value.clone(),
-    });
-    let headers: Vec<Header> = headers.collect();
-    let headers = ProtocolHeaders::read(&headers).unwrap();
+    let headers = ProtocolHeaders::read(&record.headers).unwrap();
     let (sender, sequence) = headers.sender.unwrap();
     let clock = headers.clock.unwrap();
     (wire::decode(&clock).unwrap().into_clock(), sender, sequence)
