@@ -1,4 +1,4 @@
-//! `cargo xtask bench core`: the benchmarks of `parsley-bench`, and the table of `docs/performance.md`.
+//! `cargo xtask bench core`: the benchmarks of `parsley-bench` that need no broker, and their table in `docs/performance.md`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,14 +10,21 @@ use crate::command::{Counts, Failure, Run};
 use crate::machine;
 use crate::soak::grouped;
 
+pub mod kafka;
 mod rows;
 
 use rows::{Goal, ROWS, Unit};
 
-/// The page with the table, and what stands before and behind it there.
+/// The page with the tables.
 const PAGE: &str = "docs/performance.md";
-const BEGIN: &str = "<!-- begin of the figures -->";
-const END: &str = "<!-- end of the figures -->";
+
+/// What stands before and behind a table there.
+type Marks = [&'static str; 2];
+
+const MARKS: Marks = [
+    "<!-- begin of the figures -->",
+    "<!-- end of the figures -->",
+];
 
 /// Runs the benchmarks and prints the table; writes it into the page when `save`. A goal that is missed is no failure.
 pub fn run(save: bool) -> Result<(), Failure> {
@@ -36,13 +43,19 @@ pub fn run(save: bool) -> Result<(), Failure> {
     let text = format!("{}\n\n{}", machine::line(), table(&figures));
     print!("\n{text}");
     if save {
-        let path = crate::root().join(PAGE);
-        let page = fs::read_to_string(&path).map_err(|error| unmet(&path, &error))?;
-        let page = replaced(&page, &text)
-            .ok_or_else(|| Failure::Unmet(format!("{PAGE} has not both of {BEGIN} and {END}")))?;
-        fs::write(&path, page).map_err(|error| unmet(&path, &error))?;
+        put_into_page(MARKS, &text)?;
     }
     Ok(())
+}
+
+/// Writes a table into the page, where its marks are.
+fn put_into_page(marks: Marks, text: &str) -> Result<(), Failure> {
+    let path = crate::root().join(PAGE);
+    let page = fs::read_to_string(&path).map_err(|error| unmet(&path, &error))?;
+    let [begin, end] = marks;
+    let page = replaced(&page, marks, text)
+        .ok_or_else(|| Failure::Unmet(format!("{PAGE} has not both of {begin} and {end}")))?;
+    fs::write(&path, page).map_err(|error| unmet(&path, &error))
 }
 
 fn unmet(path: &Path, error: &std::io::Error) -> Failure {
@@ -163,10 +176,17 @@ impl Unit {
 }
 
 /// The page with another table; `None` when it has no place for one.
-fn replaced(page: &str, text: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}\n{text}{END}{after}"))
+fn replaced(page: &str, [begin, end]: Marks, text: &str) -> Option<String> {
+    let (before, rest) = page.split_once(begin)?;
+    let (_, after) = rest.split_once(end)?;
+    Some(format!("{before}{begin}\n{text}{end}{after}"))
+}
+
+#[cfg(test)]
+fn assert_has_place(marks: Marks) {
+    let page = fs::read_to_string(crate::root().join(PAGE)).unwrap();
+    let new = replaced(&page, marks, "x\n").unwrap();
+    assert!(new.len() < page.len(), "the page has figures");
 }
 
 #[cfg(test)]
@@ -271,17 +291,16 @@ mod tests {
 
     #[test]
     fn the_table_is_put_between_its_marks() {
-        let page = format!("a\n{BEGIN}\nold\n{END}\nb\n");
-        let new = replaced(&page, "new\n").unwrap();
-        assert_eq!(new, format!("a\n{BEGIN}\nnew\n{END}\nb\n"));
-        assert_eq!(replaced(&new, "new\n").unwrap(), new);
-        assert_eq!(replaced("no marks", "new\n"), None);
+        let [begin, end] = MARKS;
+        let page = format!("a\n{begin}\nold\n{end}\nb\n");
+        let new = replaced(&page, MARKS, "new\n").unwrap();
+        assert_eq!(new, format!("a\n{begin}\nnew\n{end}\nb\n"));
+        assert_eq!(replaced(&new, MARKS, "new\n").unwrap(), new);
+        assert_eq!(replaced("no marks", MARKS, "new\n"), None);
     }
 
     #[test]
     fn the_page_has_a_place_for_the_table() {
-        let page = fs::read_to_string(crate::root().join(PAGE)).unwrap();
-        let new = replaced(&page, "x\n").unwrap();
-        assert!(new.len() < page.len(), "the page has figures");
+        assert_has_place(MARKS);
     }
 }

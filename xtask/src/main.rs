@@ -67,6 +67,8 @@ enum Task {
 enum Suite {
     /// Clocks, nodes, and the embedded host: no broker is needed
     Core,
+    /// The Kafka host beside a bare loop, on a broker that is started for it
+    Kafka,
 }
 
 fn main() -> ExitCode {
@@ -78,6 +80,10 @@ fn main() -> ExitCode {
             suite: Suite::Core,
             save,
         } => bench::run(save).map(|()| true).map_err(Into::into),
+        Task::Bench {
+            suite: Suite::Kafka,
+            save,
+        } => bench::kafka::run(save).map(|()| true).map_err(Into::into),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

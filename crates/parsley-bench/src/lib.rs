@@ -8,6 +8,8 @@
 use std::time::Duration;
 
 pub mod clocks;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 #[cfg(feature = "embedded")]
 pub mod pipeline;
 pub mod release;
