@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kafka_cluster::ClusterConfig;
 use parsley_kafka::{KafkaConfig, KafkaHost};
 use parsley_stage::{App, Stage, Topic, codec};
 use serde_json::{Value, json};
@@ -156,4 +157,47 @@ fn what_stages_have_written_is_right_also_after_aborted_steps() {
         said,
         json!("6 channels were dumped with what is not committed")
     );
+}
+
+/// All checks at once: a trace, which tells what really happened before what, the account, and everything that was written. The demo's topics have
+/// fixed names, so it has a broker of its own.
+#[test]
+fn the_demo_on_a_cluster_is_right_by_its_trace_and_by_its_topics() {
+    let cluster = start(ClusterConfig::default());
+    let brokers = cluster.bootstrap();
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace.jsonl").display().to_string();
+    let run = parsley(
+        &[
+            "demo",
+            "--json",
+            "--brokers",
+            &brokers,
+            "--create-topics",
+            "--trace",
+            &trace,
+        ],
+        b"",
+    );
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let mut files = vec![trace];
+    for topic in ["commands", "events", "views", "findings", "demo-audit"] {
+        let dump = ["topic", "dump", "--until-end", "--brokers", &brokers];
+        let run = parsley(&[&dump[..], &["--topic", topic]].concat(), b"");
+        assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+        let path = dir.path().join(format!("{topic}.jsonl"));
+        std::fs::write(&path, run.stdout).unwrap();
+        files.push(path.display().to_string());
+    }
+    let run = check(&files);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{}", run.stdout);
+    let summary = summary(&run);
+    // Each of 4,000 deliveries is told by the trace and by the account, as two histories of six tasks.
+    assert_eq!(
+        (&summary["deliveries"], &summary["tasks"]),
+        (&json!(8000), &json!(12))
+    );
+    for check in summary["checks"].as_array().unwrap() {
+        assert_ne!(check["judged"], 0, "{check}");
+    }
 }
