@@ -14,6 +14,7 @@ use crate::access::{self, Resource};
 use crate::broker::{Broker, BrokerSpec};
 use crate::jars::{FetchError, KafkaJars};
 use crate::java::{self, JavaError};
+use crate::proxy::Proxy;
 use crate::{metadata, ports};
 
 /// How often a start is tried when another process takes a port between its choice and the broker's bind.
@@ -41,6 +42,8 @@ pub struct ClusterConfig {
     pub start_timeout: Duration,
     /// The folder that jars are fetched to; [`KafkaJars::default_folder`] by default.
     pub jars_folder: PathBuf,
+    /// Whether clients reach the brokers through a [`Proxy`]; not by default.
+    pub proxied: bool,
     /// Broker properties that replace or join those which this crate sets.
     pub properties: BTreeMap<String, String>,
 }
@@ -53,6 +56,7 @@ impl Default for ClusterConfig {
             heap_mb: 512,
             start_timeout: Duration::from_secs(90),
             jars_folder: KafkaJars::default_folder(),
+            proxied: false,
             properties: BTreeMap::new(),
         }
     }
@@ -126,9 +130,10 @@ pub enum StartError {
 /// Running brokers, ended when this is dropped.
 #[derive(Debug)]
 pub struct KafkaCluster {
+    proxy: Option<Proxy>,
     // Before the folder, which the brokers use until they end.
     brokers: Vec<Broker>,
-    ports: Vec<u16>,
+    ports: Vec<Ports>,
     version: String,
     folder: TempDir,
 }
@@ -158,15 +163,22 @@ impl KafkaCluster {
         }
     }
 
-    /// The brokers' addresses, as clients take them in `bootstrap.servers`.
+    /// The brokers' addresses, as clients take them in `bootstrap.servers`; those of the proxy, if there is one.
     #[must_use]
     pub fn bootstrap(&self) -> String {
-        let addresses: Vec<String> = self
-            .ports
-            .iter()
-            .map(|port| format!("127.0.0.1:{port}"))
-            .collect();
-        addresses.join(",")
+        addresses(self.ports.iter().map(|ports| ports.advertised))
+    }
+
+    /// The addresses of listeners that no proxy stands before: of those that brokers use among themselves, if there is a proxy.
+    #[must_use]
+    pub fn direct_bootstrap(&self) -> String {
+        addresses(self.ports.iter().map(|ports| ports.internal))
+    }
+
+    /// The proxy, if [`ClusterConfig::proxied`] asked for it.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     /// Denies every client everything on a resource. The cluster needs an authorizer:
@@ -176,7 +188,7 @@ impl KafkaCluster {
     ///
     /// When the broker does not answer or refuses.
     pub fn deny(&self, resource: Resource<'_>) -> io::Result<()> {
-        access::deny(self.ports[0], resource, ANSWER_TIMEOUT)
+        access::deny(self.ports[0].client, resource, ANSWER_TIMEOUT)
     }
 
     /// Takes a denial back.
@@ -185,7 +197,7 @@ impl KafkaCluster {
     ///
     /// When the broker does not answer or refuses.
     pub fn allow(&self, resource: Resource<'_>) -> io::Result<()> {
-        access::allow(self.ports[0], resource, ANSWER_TIMEOUT)
+        access::allow(self.ports[0].client, resource, ANSWER_TIMEOUT)
     }
 
     /// The version of Apache Kafka that runs.
@@ -222,15 +234,35 @@ impl KafkaCluster {
         java: &Path,
     ) -> Result<Self, StartError> {
         let count = usize::from(config.brokers);
-        let free = ports::free(count * 2)?;
-        let (client_ports, controller_ports) = free.split_at(count);
+        let free = ports::free(count * 3)?;
+        let (client_ports, others) = free.split_at(count);
+        let (internal_ports, controller_ports) = others.split_at(count);
+        let proxy = match config.proxied {
+            true => Some(Proxy::start(client_ports)?),
+            false => None,
+        };
+        let advertised = proxy
+            .as_ref()
+            .map_or_else(|| client_ports.to_vec(), Proxy::ports);
+        let ports: Vec<Ports> = (0..count)
+            .map(|index| Ports {
+                client: client_ports[index],
+                advertised: advertised[index],
+                internal: match config.proxied {
+                    true => internal_ports[index],
+                    false => client_ports[index],
+                },
+                controller: controller_ports[index],
+            })
+            .collect();
         let folder = tempfile::Builder::new()
             .prefix("kafka-cluster-")
             .tempdir()?;
         let cluster_id = cluster_id();
         let mut cluster = Self {
+            proxy,
             brokers: Vec::with_capacity(count),
-            ports: client_ports.to_vec(),
+            ports,
             version: config.version.clone(),
             folder,
         };
@@ -243,8 +275,7 @@ impl KafkaCluster {
                 properties: properties(
                     config,
                     number,
-                    client_ports,
-                    controller_ports,
+                    &cluster.ports,
                     &data_folder(cluster.folder.path(), number),
                 ),
                 folder: own,
@@ -270,7 +301,7 @@ impl KafkaCluster {
         let started = Instant::now();
         let expected =
             u32::try_from(self.brokers.len()).expect("the number of brokers came from a u16");
-        for ((number, broker), port) in (1..).zip(&mut self.brokers).zip(&self.ports) {
+        for ((number, broker), ports) in (1..).zip(&mut self.brokers).zip(&self.ports) {
             loop {
                 if let Some(status) = broker.ended()? {
                     return Err(StartError::Ended {
@@ -279,7 +310,7 @@ impl KafkaCluster {
                         log: broker.log_tail(),
                     });
                 }
-                if matches!(metadata::live_brokers(*port, ANSWER_TIMEOUT), Ok(live) if live == expected)
+                if matches!(metadata::live_brokers(ports.client, ANSWER_TIMEOUT), Ok(live) if live == expected)
                 {
                     break;
                 }
@@ -306,6 +337,23 @@ impl Drop for KafkaCluster {
     }
 }
 
+/// A broker's ports on the loopback address.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    /// Where it listens for clients.
+    client: u16,
+    /// Where clients are told to find it: there, or at its proxy.
+    advertised: u16,
+    /// Where other brokers find it: at a listener of their own if clients come through a proxy.
+    internal: u16,
+    controller: u16,
+}
+
+fn addresses(ports: impl Iterator<Item = u16>) -> String {
+    let addresses: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
+    addresses.join(",")
+}
+
 /// Where broker `number` of the cluster in `folder` keeps its logs.
 fn data_folder(folder: &Path, number: u16) -> PathBuf {
     folder.join(number.to_string()).join("data")
@@ -315,34 +363,41 @@ fn data_folder(folder: &Path, number: u16) -> PathBuf {
 fn properties(
     config: &ClusterConfig,
     number: u16,
-    client_ports: &[u16],
-    controller_ports: &[u16],
+    ports: &[Ports],
     data: &Path,
 ) -> Vec<(String, String)> {
     let index = usize::from(number) - 1;
-    let (client, controller) = (client_ports[index], controller_ports[index]);
+    let Ports {
+        client,
+        advertised,
+        internal,
+        controller,
+    } = ports[index];
     let voters: Vec<String> = (1..)
-        .zip(controller_ports)
-        .map(|(id, port): (u16, _)| format!("{id}@127.0.0.1:{port}"))
+        .zip(ports)
+        .map(|(id, ports): (u16, _)| format!("{id}@127.0.0.1:{}", ports.controller))
         .collect();
+    let mut listeners = format!("PLAINTEXT://127.0.0.1:{client}");
+    let mut advertised = format!("PLAINTEXT://127.0.0.1:{advertised}");
+    let mut protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();
+    let mut between_brokers = "PLAINTEXT";
+    if internal != client {
+        between_brokers = "INTERNAL";
+        let listener = format!(",INTERNAL://127.0.0.1:{internal}");
+        listeners.push_str(&listener);
+        advertised.push_str(&listener);
+        protocols.push_str(",INTERNAL:PLAINTEXT");
+    }
+    listeners.push_str(&format!(",CONTROLLER://127.0.0.1:{controller}"));
     let replicas = config.brokers.min(3).to_string();
     let mut all: BTreeMap<String, String> = [
         ("process.roles", "broker,controller".to_owned()),
         ("node.id", number.to_string()),
         ("controller.quorum.voters", voters.join(",")),
-        (
-            "listeners",
-            format!("PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{controller}"),
-        ),
-        (
-            "advertised.listeners",
-            format!("PLAINTEXT://127.0.0.1:{client}"),
-        ),
-        (
-            "listener.security.protocol.map",
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned(),
-        ),
-        ("inter.broker.listener.name", "PLAINTEXT".to_owned()),
+        ("listeners", listeners),
+        ("advertised.listeners", advertised),
+        ("listener.security.protocol.map", protocols),
+        ("inter.broker.listener.name", between_brokers.to_owned()),
         ("controller.listener.names", "CONTROLLER".to_owned()),
         ("log.dirs", data.display().to_string()),
         // Topics exist because a test created them.
@@ -420,7 +475,13 @@ mod tests {
         config
             .properties
             .insert("num.io.threads".to_owned(), "9".to_owned());
-        let listed = properties(&config, 2, &[1, 2, 3], &[4, 5, 6], Path::new("/data"));
+        let ports = [1, 2, 3].map(|port| Ports {
+            client: port,
+            advertised: port,
+            internal: port,
+            controller: port + 3,
+        });
+        let listed = properties(&config, 2, &ports, Path::new("/data"));
         let value = |key: &str| {
             listed
                 .iter()
@@ -437,6 +498,31 @@ mod tests {
         );
         assert_eq!(value("offsets.topic.replication.factor"), Some("3"));
         assert_eq!(value("num.io.threads"), Some("9"));
+    }
+
+    #[test]
+    fn clients_are_sent_to_the_proxy_and_brokers_past_it() {
+        let ports = [Ports {
+            client: 1,
+            advertised: 2,
+            internal: 3,
+            controller: 4,
+        }];
+        let listed = properties(&ClusterConfig::default(), 1, &ports, Path::new("/data"));
+        for (key, expected) in [
+            (
+                "listeners",
+                "PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:3,CONTROLLER://127.0.0.1:4",
+            ),
+            (
+                "advertised.listeners",
+                "PLAINTEXT://127.0.0.1:2,INTERNAL://127.0.0.1:3",
+            ),
+            ("inter.broker.listener.name", "INTERNAL"),
+        ] {
+            let listed = listed.iter().find(|(listed, _)| listed == key);
+            assert_eq!(listed.map(|(_, value)| value.as_str()), Some(expected));
+        }
     }
 
     #[test]

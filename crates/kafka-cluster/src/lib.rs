@@ -2,7 +2,7 @@
 //!
 //! [`KafkaJars::fetch`] brings the broker's jars to a folder once, with Maven. [`KafkaCluster::start`] runs brokers from them on
 //! free loopback ports, waits until they answer, and ends them when it is dropped. A broker also ends when the process that
-//! started it dies without dropping anything.
+//! started it dies without dropping anything. Clients can be kept behind a [`proxy`], which loses, delays and holds back what a test says.
 //!
 //! Needs a Unix, Java 17 (`JAVA_HOME`, else `java` on the path) and Maven (`mvn` on the path, for the first fetch only).
 
@@ -14,6 +14,7 @@ mod jars;
 mod java;
 mod metadata;
 mod ports;
+pub mod proxy;
 
 pub use access::Resource;
 pub use cluster::{ClusterConfig, KafkaCluster, StartError};

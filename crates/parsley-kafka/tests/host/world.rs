@@ -198,7 +198,11 @@ pub fn channel(topic: &str, partition: i32) -> Channel {
 
 /// The log start and the high watermark.
 pub fn bounds(topic: &str, partition: i32) -> (i64, i64) {
-    let asker: BaseConsumer = client().create().unwrap();
+    // Read committed, which is the default, would be told the last stable offset.
+    let asker: BaseConsumer = client()
+        .set("isolation.level", "read_uncommitted")
+        .create()
+        .unwrap();
     asker.fetch_watermarks(topic, partition, BOUND).unwrap()
 }
 
