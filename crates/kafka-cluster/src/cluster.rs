@@ -64,7 +64,7 @@ impl Default for ClusterConfig {
 
 impl ClusterConfig {
     /// Has the brokers ask their authorizer, which lets everybody do everything until there is a rule:
-    /// [`KafkaCluster::deny`].
+    /// [`KafkaCluster::deny`]. For one broker: several would refuse each other's votes until they have elected somebody.
     #[must_use]
     pub fn with_authorizer(mut self) -> Self {
         let class = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";

@@ -1,5 +1,6 @@
 //! The topics in which the state of a stage's tasks outlives every machine.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_executor::block_on;
@@ -74,12 +75,15 @@ pub(crate) fn ensure(
         .client()
         .create()
         .map_err(|source| ClusterError::request("an admin client", source))?;
-    let find = || Ok::<_, ChangelogError>(cluster.topics(&[name])?.remove(name).flatten());
-    let topic = match find()? {
+    let find = |found: Result<BTreeMap<String, Option<TopicInfo>>, ClusterError>| {
+        Ok::<_, ChangelogError>(found?.remove(name).flatten())
+    };
+    // One that is there after all is made by nobody a second time.
+    let topic = match find(cluster.topics_at_once(&[name], ANSWER))? {
         Some(topic) => topic,
         None => {
             create(config, &admin, name, tasks)?;
-            find()?.ok_or_else(|| ChangelogError::Create {
+            find(cluster.topics(&[name]))?.ok_or_else(|| ChangelogError::Create {
                 topic: name.to_owned(),
                 reason: "it was made, and is not known yet".to_owned(),
             })?

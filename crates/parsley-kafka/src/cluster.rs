@@ -117,10 +117,22 @@ impl Cluster {
             if attempt > 1 {
                 std::thread::sleep(BETWEEN_TRIES);
             }
-            for (name, answer) in
-                open.iter()
-                    .zip(describe_topics(self.client.client(), &open, timeout)?)
-            {
+            found.extend(self.topics_at_once(&open, timeout)?);
+        }
+        Ok(found)
+    }
+
+    /// The same, and a topic that the broker does not know yet is none.
+    pub(crate) fn topics_at_once(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+    ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+        let answers = describe_topics(self.client.client(), names, timeout)?;
+        names
+            .iter()
+            .zip(answers)
+            .map(|(name, answer)| {
                 let info = match answer {
                     Ok(facts) => Some(TopicInfo {
                         id: TopicId::from_uuid(facts.id),
@@ -129,10 +141,9 @@ impl Cluster {
                     Err(DescribeError::Unknown { .. }) => None,
                     Err(error) => return Err(error.into()),
                 };
-                found.insert((*name).to_owned(), info);
-            }
-        }
-        Ok(found)
+                Ok(((*name).to_owned(), info))
+            })
+            .collect()
     }
 
     /// Every topic that the cluster shows to this client: names and partition counts by identity.
@@ -187,16 +198,22 @@ pub(crate) fn settings(
         .copied()
         .map(ResourceSpecifier::Topic)
         .collect();
-    let described = block_on(admin.describe_configs(&asked, &options));
-    described
-        .map_err(|source| ClusterError::request(what(), source))?
-        .into_iter()
-        .map(|described| {
-            described.map_err(|code: RDKafkaErrorCode| {
-                ClusterError::request(what(), KafkaError::AdminOp(code))
-            })
-        })
-        .collect()
+    let failed = |code: RDKafkaErrorCode| ClusterError::request(what(), KafkaError::AdminOp(code));
+    for attempt in 1..=TRIES {
+        if attempt > 1 {
+            std::thread::sleep(BETWEEN_TRIES);
+        }
+        let described = block_on(admin.describe_configs(&asked, &options))
+            .map_err(|source| ClusterError::request(what(), source))?
+            .into_iter()
+            .collect::<Result<Vec<ConfigResource>, _>>()
+            .map_err(failed)?;
+        // `rdkafka` leaves the error of a single topic out: one that the broker does not know has no settings at all.
+        if described.iter().all(|topic| !topic.entries.is_empty()) {
+            return Ok(described);
+        }
+    }
+    Err(failed(RDKafkaErrorCode::UnknownTopicOrPartition))
 }
 
 /// Those of the topics that are compacted.

@@ -15,3 +15,8 @@ mod signals;
 mod traps;
 mod two_instances;
 mod world;
+
+/// One broker, on which everybody may do everything until a test denies it.
+fn brokers() -> kafka_cluster::ClusterConfig {
+    kafka_cluster::ClusterConfig::default().with_authorizer()
+}

@@ -1,4 +1,4 @@
-//! One broker, and plain clients of it.
+//! The brokers of a test binary, and plain clients of them. Which brokers it is to be is the binary's own choice.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
-use kafka_cluster::{ClusterConfig, KafkaCluster};
+use kafka_cluster::KafkaCluster;
 use parsley_core::wire::{self, ProtocolHeaders};
 use parsley_core::{Channel, Clock, Header, SenderId, TopicId};
 use parsley_kafka::{
@@ -28,7 +28,7 @@ use rdkafka::{Offset, TopicPartitionList};
 /// Bound of every wait.
 pub const BOUND: Duration = Duration::from_secs(60);
 
-/// The one broker. It is never dropped; its lifeline ends it with the test process.
+/// The brokers that all tests of this binary share. They are never dropped; their lifeline ends them with the test process.
 pub fn broker() -> &'static KafkaCluster {
     static BROKER: OnceLock<KafkaCluster> = OnceLock::new();
     BROKER.get_or_init(|| {
@@ -37,13 +37,12 @@ pub fn broker() -> &'static KafkaCluster {
                 .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
                 .init();
         }
-        let mut config = ClusterConfig::default();
+        let mut config = crate::brokers();
         if let Ok(version) = std::env::var("PARSLEY_KAFKA_VERSION") {
             config.version = version;
         }
-        // Everybody may do everything until a test denies it.
-        let cluster = KafkaCluster::start(&config.with_authorizer())
-            .unwrap_or_else(|error| panic!("no broker: {error}"));
+        let cluster =
+            KafkaCluster::start(&config).unwrap_or_else(|error| panic!("no broker: {error}"));
         println!("broker: Apache Kafka {}", cluster.version());
         cluster
     })
@@ -124,7 +123,12 @@ pub fn create_topic_with(name: &str, partitions: i32, settings: &[(&str, &str)])
     for (setting, value) in settings {
         topic = topic.set(setting, value);
     }
-    for outcome in block_on(admin().create_topics([&topic], &AdminOptions::new())).unwrap() {
+    create(name, &topic);
+}
+
+/// Makes a topic as it is described, and waits until it is known.
+pub fn create(name: &str, topic: &NewTopic<'_>) {
+    for outcome in block_on(admin().create_topics([topic], &AdminOptions::new())).unwrap() {
         outcome.unwrap();
     }
     wait_until(name, || id_of(name).is_some());
@@ -171,7 +175,7 @@ pub fn delete_records(topic: &str, partition: i32, below: i64) {
     }
 }
 
-fn wait_until(what: &str, is_reached: impl Fn() -> bool) {
+pub fn wait_until(what: &str, is_reached: impl Fn() -> bool) {
     let until = Instant::now() + BOUND;
     while !is_reached() {
         assert!(Instant::now() < until, "{what}: not within {BOUND:?}");
