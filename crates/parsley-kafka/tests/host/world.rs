@@ -241,7 +241,7 @@ pub fn move_position(group: &str, topic: &str, partition: i32, to: i64) {
 }
 
 /// A producer of somebody else.
-pub struct Foreign(BaseProducer);
+pub struct Foreign(pub BaseProducer);
 
 /// Where a record goes: by its key, as Java producers choose, or to a partition.
 #[derive(Clone, Copy)]

@@ -2,6 +2,7 @@
 //! topics and transactions.
 
 mod new_topics;
+mod send_order;
 #[path = "../host/world.rs"]
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod world;
