@@ -1,0 +1,273 @@
+//! Members that lose their partitions: asked for them, without knowing it, or killed (traps 5, 6 and 9).
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use kafka_cluster::proxy::{Action, ApiKey, Proxy, Requests};
+use parsley_kafka::{KafkaConfig, TaskState};
+use parsley_stage::{App, Stage};
+
+use crate::world::*;
+
+/// What the child process is to run, as which client, and where.
+const APP: &str = "PARSLEY_TEST_APP";
+const DIR: &str = "PARSLEY_TEST_STATE_DIR";
+/// How long it keeps a step open, in milliseconds, and a transaction.
+const INTERVAL: &str = "PARSLEY_TEST_COMMIT_INTERVAL_MS";
+const TRANSACTION: &str = "PARSLEY_TEST_TRANSACTION_TIMEOUT_MS";
+
+/// Longer than any test takes.
+const NEVER: Duration = Duration::from_secs(600);
+
+/// The child process of the tests below: a member that runs until it is killed. Alone it does nothing.
+#[test]
+fn child_that_runs_until_it_is_killed() {
+    let Ok(app) = std::env::var(APP) else { return };
+    let var = |name| std::env::var(name).unwrap();
+    let time = |name| Duration::from_millis(var(name).parse().unwrap());
+    let config = member(var(DIR), &child_id(&app))
+        .commit_interval(time(INTERVAL))
+        .transaction_timeout(time(TRANSACTION))
+        // The group moves on soon.
+        .property("session.timeout.ms", "2000");
+    let _running = start(config, &copying(&app));
+    loop {
+        std::thread::park();
+    }
+}
+
+fn child_id(app: &str) -> String {
+    format!("{app}-child")
+}
+
+/// A host's configuration under a `client.id` of its own.
+fn member(dir: impl AsRef<Path>, client_id: &str) -> KafkaConfig {
+    config(dir).property("client.id", client_id)
+}
+
+/// A child process, ended whatever becomes of the test.
+struct Member {
+    app: &'static str,
+    process: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Member {
+    fn start(app: &'static str, interval: Duration, transaction: Duration) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let process = Command::new(std::env::current_exe().unwrap())
+            .args(["--nocapture", "--exact"])
+            .arg("members::child_that_runs_until_it_is_killed")
+            .env(BROKERS, bootstrap())
+            .env(APP, app)
+            .env(DIR, dir.path())
+            .env(INTERVAL, interval.as_millis().to_string())
+            .env(TRANSACTION, transaction.as_millis().to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self {
+            app,
+            process,
+            _dir: dir,
+        }
+    }
+
+    /// Waits until the opening of its task is committed.
+    fn wait_until_open(&mut self, input: &str) {
+        let group = format!("{}-copy", self.app);
+        let until = Instant::now() + BOUND;
+        while committed(&group, input, 0).is_none() {
+            assert!(self.process.try_wait().unwrap().is_none(), "it has ended");
+            assert!(Instant::now() < until, "it has not opened");
+        }
+    }
+
+    fn signal(&self, signal: &str) {
+        let signalled = Command::new("kill")
+            .args([signal, &self.process.id().to_string()])
+            .status();
+        assert!(signalled.unwrap().success());
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn proxy() -> &'static Proxy {
+    broker().proxy().expect("it is proxied")
+}
+
+/// Requests of the stage's transactions that come of one client.
+fn of_transactions(api: ApiKey, app: &str, client_id: &str) -> Requests {
+    Requests::of(api)
+        .of_client(client_id)
+        .of_transactions(&format!("{app}-copy-"))
+}
+
+/// Every value that stands in a topic, whether or not its transaction is committed.
+fn written(topic: &str) -> Vec<String> {
+    let records = read_as("read_uncommitted", topic);
+    records.iter().map(|record| text(&record.value)).collect()
+}
+
+/// Trap 5: the step that is open when partitions are revoked is committed before the member takes part in the rebalance; the new owner finds its
+/// position, and repeats nothing.
+#[test]
+fn trap_5_a_revoke_returns_after_the_step_is_committed() {
+    let name = "revoked";
+    let (input, output) = copying_topics(name, 2);
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let patient = |dir: &tempfile::TempDir, id: &str| {
+        member(dir, id)
+            .commit_interval(NEVER / 2)
+            .transaction_timeout(NEVER)
+    };
+    let first = start(patient(&here, "revoked-first"), &copying(name));
+    wait_for_tasks(&first, 2);
+    Foreign::plain().append(&input, To::Partition(0), &[("k", "v")]);
+    wait_until("a send", || written(&output) == ["v"]);
+    assert_eq!(committed("revoked-copy", &input, 0), Some(0));
+    let commits = of_transactions(ApiKey::END_TXN, name, "revoked-first");
+    let commit = proxy().rule(commits, Action::HoldRequest);
+    let watch = |api| proxy().rule(Requests::of(api).of_client("revoked-first"), Action::Watch);
+    let joins = watch(ApiKey::JOIN_GROUP);
+    let second = start(patient(&there, "revoked-second"), &copying(name));
+    commit.wait_for_arrivals(1, BOUND).unwrap();
+    // The first is alive all the time, and the second has got nothing.
+    watch(ApiKey::HEARTBEAT)
+        .wait_for_answers(10, BOUND)
+        .unwrap();
+    assert_eq!(joins.arrived(), 0, "before the commit is answered");
+    assert_eq!(second.status().tasks().count(), 0);
+    commit.release();
+    joins.wait_for_arrivals(1, BOUND).unwrap();
+    assert_eq!(committed("revoked-copy", &input, 0), Some(1));
+    wait_for_tasks(&second, 1);
+    wait_for_tasks(&first, 1);
+    stop(&first);
+    stop(&second);
+    assert_eq!(written(&output), ["v"], "sent once");
+    assert_eq!(values(&output), ["v"]);
+}
+
+/// Traps 5 and 6: a member is stopped with a step open until the group has moved on. When it wakes it learns that its partitions are lost, and aborts:
+/// its transaction would stay open for longer than the test takes otherwise. Nothing of the step is seen, and no position of it is sent.
+#[test]
+fn trap_5_the_step_of_a_lost_partition_is_aborted() {
+    let name = "lost";
+    let (input, output) = copying_topics(name, 1);
+    let mut child = Member::start(name, NEVER / 2, NEVER);
+    child.wait_until_open(&input);
+    Foreign::plain().append(&input, To::Key, &[("k", "v")]);
+    wait_until("a send", || written(&output) == ["v"]);
+    let positions = of_transactions(ApiKey::TXN_OFFSET_COMMIT, name, &child_id(name));
+    let positions = proxy().rule(positions, Action::Watch);
+    child.signal("-STOP");
+    // It is not to come back, which would take its partition away from the other one.
+    let joins = Requests::of(ApiKey::JOIN_GROUP).of_client(&child_id(name));
+    let joins = proxy().rule(joins, Action::HoldRequest);
+    let dir = tempfile::tempdir().unwrap();
+    let other = start(config(&dir), &copying(name));
+    wait_for_deliveries(&other, 1);
+    assert_eq!(written(&output), ["v", "v"]);
+    assert!(read(&output).is_empty(), "behind an open transaction");
+    child.signal("-CONT");
+    wait_until("what the other sent", || values(&output) == ["v"]);
+    joins.wait_for_arrivals(1, BOUND).unwrap();
+    assert_eq!(positions.arrived(), 0);
+    stop(&other);
+    // The first of the two is the zombie's.
+    assert_eq!(read(&output)[0].offset, 1);
+    assert_eq!(committed("lost-copy", &input, 0), Some(1));
+}
+
+/// Trap 6: a member is stopped with its commit under way, and the commit arrives when the group has moved on. It carries a generation that is over, and is
+/// refused; the member aborts, and the one that waits for its transaction delivers the record in its place.
+#[test]
+fn trap_6_a_zombie_that_wakes_cannot_commit() {
+    let name = "zombie";
+    let (input, output) = copying_topics(name, 1);
+    let mut child = Member::start(name, Duration::from_millis(20), NEVER);
+    child.wait_until_open(&input);
+    let of_child = |api| of_transactions(api, name, &child_id(name));
+    let late = proxy().rule(of_child(ApiKey::TXN_OFFSET_COMMIT), Action::HoldRequest);
+    let ends = proxy().rule(of_child(ApiKey::END_TXN), Action::Watch);
+    Foreign::plain().append(&input, To::Key, &[("k", "v")]);
+    late.wait_for_arrivals(1, BOUND).unwrap();
+    child.signal("-STOP");
+    let joins = Requests::of(ApiKey::JOIN_GROUP).of_client(&child_id(name));
+    let joins = proxy().rule(joins, Action::HoldRequest);
+    let dir = tempfile::tempdir().unwrap();
+    let other = start(config(&dir), &copying(name));
+    // What the zombie wrote to the changelog may still be committed.
+    wait_for(&other, "waiting for the zombie", |status| {
+        let waits =
+            |state: &TaskState| matches!(state, TaskState::Restoring { left, .. } if *left > 0);
+        status.tasks().any(|(.., task)| waits(&task.state))
+    });
+    assert_eq!(ends.arrived(), 0);
+    child.signal("-CONT");
+    late.release();
+    wait_for_deliveries(&other, 1);
+    late.wait_for_answers(1, BOUND).unwrap();
+    ends.wait_for_answers(1, BOUND).unwrap();
+    assert_eq!(written(&output), ["v", "v"]);
+    wait_until("one of them", || values(&output) == ["v"]);
+    stop(&other);
+    drop(joins);
+    // The other's, behind the zombie's record and its marker.
+    assert_eq!(read(&output)[0].offset, 2);
+    assert_eq!(committed("zombie-copy", &input, 0), Some(1));
+    let sent = check_stamps(&output, name, "copy", 1);
+    assert_eq!(sent, [(0, 1)].into());
+}
+
+/// Trap 9: a member that is killed leaves its transaction open, and who reads what it wrote waits until the cluster gives that up. The
+/// status shows a delay: offsets that are not read yet, no record held, a task that runs. Then all goes on, and the record is there once.
+#[test]
+fn trap_9_a_killed_member_delays_its_readers_and_the_status_says_so() {
+    let name = "killed";
+    let (input, output) = copying_topics(name, 1);
+    let follow = Stage::stateless("follow")
+        .on(&text_topic(&output), |_, _| Ok(()))
+        .build()
+        .unwrap();
+    let follow = App::named("killed-follow").stage(follow).build().unwrap();
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let follower = start(config(&here), &follow);
+    wait_for_tasks(&follower, 1);
+    // It is killed before its step would end.
+    let transaction = Duration::from_secs(20);
+    let mut child = Member::start(name, transaction / 2, transaction);
+    child.wait_until_open(&input);
+    wait_for(&follower, "at the end", |status| {
+        status.tasks().all(|(.., task)| task.lag == 0)
+    });
+    Foreign::plain().append(&input, To::Key, &[("k", "v")]);
+    wait_until("a send", || written(&output) == ["v"]);
+    drop(child);
+    wait_for(&follower, "delayed", |status| {
+        status.tasks().all(|(.., task)| {
+            task.state == TaskState::Running
+                && (task.lag, task.held, task.delivered) == (1, 0, 0)
+                && task.holds.is_empty()
+        })
+    });
+    let other = start(config(&there), &copying(name));
+    wait_for_deliveries(&other, 1);
+    wait_for_deliveries(&follower, 1);
+    wait_for(&follower, "at the end again", |status| {
+        status.tasks().all(|(.., task)| task.lag == 0)
+    });
+    stop(&other);
+    stop(&follower);
+    assert_eq!(written(&output), ["v", "v"]);
+    assert_eq!(values(&output), ["v"]);
+    check_stamps(&output, name, "copy", 1);
+}
