@@ -1,11 +1,18 @@
 //! The traps of running on a broker, one by one.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
 use parsley_core::wire;
 use parsley_kafka::{KafkaHost, StageError, StartError, Status, TaskState, WorkerState};
 use parsley_stage::{App, Initial, Stage, Topic, codec};
+use rdkafka::TopicPartitionList;
+use rdkafka::config::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::world::*;
 
@@ -388,4 +395,75 @@ fn trap_14_a_former_owner_that_aborts_leaves_nothing() {
         wire::decode(&wire::encode(&clock)).unwrap().into_clock(),
         clock
     );
+}
+
+/// How the child process of the next test goes about its lists. Alone it does nothing.
+const LISTS: &str = "PARSLEY_TEST_LISTS";
+
+#[test]
+fn child_that_assigns_to_two_consumers() {
+    let Ok(lists) = std::env::var(LISTS) else {
+        return;
+    };
+    let list = || {
+        let mut list = TopicPartitionList::new();
+        list.add_partition("t", 0);
+        list
+    };
+    // No broker is needed for it.
+    let consumer = || -> BaseConsumer {
+        let mut config = ClientConfig::new();
+        config.set("group.id", "lists").create().unwrap()
+    };
+    let (one, other, first) = (consumer(), consumer(), list());
+    one.assign(&first).unwrap();
+    one.pause(&first).unwrap();
+    match &*lists {
+        "one" => other.assign(&first).unwrap(),
+        _ => other.assign(&list()).unwrap(),
+    }
+    std::process::exit(0);
+}
+
+/// Trap 12: a list of partitions keeps what librdkafka has looked up for the client that it was used with; used with a second client, it aborts the
+/// process. Fresh lists do not.
+#[test]
+fn trap_12_one_list_on_two_consumers_aborts_the_process() {
+    let ended = |lists: &str| {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "traps::child_that_assigns_to_two_consumers"])
+            .env(LISTS, lists)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
+        child.unwrap()
+    };
+    let aborted = ended("one");
+    assert!(aborted.signal().is_some(), "{aborted}");
+    assert!(ended("two").success());
+}
+
+/// Trap 12: so the host makes each list where it is used, and keeps, takes and returns none: no field, argument or result is such a list. Beside this,
+/// `two_instances.rs` has two consumers of one process go through many assignments.
+#[test]
+fn trap_12_no_list_of_partitions_outlives_its_use() {
+    let mut folders = vec![PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut made = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let source = fs::read_to_string(&path).unwrap();
+            for line in source.lines().filter(|line| !line.starts_with("use ")) {
+                let mentions = line.matches("TopicPartitionList").count();
+                let fresh = line.matches("TopicPartitionList::new()").count();
+                assert_eq!(mentions, fresh, "{}: {line}", path.display());
+                made += fresh;
+            }
+        }
+    }
+    assert!(made > 0, "they are made somewhere");
 }
