@@ -220,9 +220,24 @@ fn asker(group: &str) -> BaseConsumer {
 
 /// The stable position that a group has committed.
 pub fn committed(group: &str, topic: &str, partition: i32) -> Option<i64> {
-    let mut asked = TopicPartitionList::new();
-    asked.add_partition(topic, partition);
-    let answered = asker(group).committed_offsets(asked, BOUND).unwrap();
+    let (asker, until) = (asker(group), Instant::now() + BOUND);
+    let answered = loop {
+        let mut asked = TopicPartitionList::new();
+        asked.add_partition(topic, partition);
+        match asker.committed_offsets(asked, BOUND) {
+            Ok(answered) => break answered,
+            // A group's coordinator moves while brokers come up.
+            Err(error) => {
+                use rdkafka::types::RDKafkaErrorCode::NotCoordinator;
+                let code = error.rdkafka_error_code();
+                assert!(
+                    code == Some(NotCoordinator) && Instant::now() < until,
+                    "{error}"
+                );
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+    };
     let element = answered.find_partition(topic, partition).unwrap();
     element.error().unwrap();
     match element.offset() {
