@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parsley::core::Offset;
 use parsley::kafka::{ReaderConfig, ReaderError};
 use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 use signal_hook::consts::TERM_SIGNALS;
@@ -44,6 +46,8 @@ pub struct Cluster {
     /// How clients are set up.
     pub properties: BTreeMap<String, String>,
     silence: Mutex<Silence>,
+    /// Asks for ends. It belongs to no group and sees what is not committed.
+    asker: Mutex<Option<BaseConsumer>>,
     /// The signal that asked the process to end.
     signal: Arc<AtomicUsize>,
 }
@@ -69,6 +73,7 @@ impl Cluster {
             brokers: brokers.to_owned(),
             properties,
             silence: Mutex::default(),
+            asker: Mutex::default(),
             signal,
         })
     }
@@ -137,6 +142,28 @@ impl Cluster {
                 }
             }
         }
+    }
+
+    /// The high watermark of a partition: an open transaction may come to something yet.
+    ///
+    /// A client that was once told that a partition has no leader may say so for minutes from what it remembers, so after an error a new
+    /// one is asked.
+    pub fn end(&self, topic: &str, partition: i32) -> Result<Offset, ClusterFailure> {
+        self.ask_client(|| {
+            let mut kept = self.asker.lock().unwrap_or_else(PoisonError::into_inner);
+            let asker = match kept.take() {
+                Some(asker) => asker,
+                None => self
+                    .client()
+                    .set("isolation.level", "read_uncommitted")
+                    .set("enable.auto.commit", "false")
+                    .set("allow.auto.create.topics", "false")
+                    .create()?,
+            };
+            let (_, end) = asker.fetch_watermarks(topic, partition, ANSWER)?;
+            *kept = Some(asker);
+            Ok(end)
+        })
     }
 
     /// It did not answer. After a while this is said, once until it does; and a moment later it may be asked again.

@@ -59,9 +59,9 @@ pub enum ClusterFailure {
     /// Commands cannot be written.
     #[error("the commands cannot be written: {0}")]
     Write(#[source] KafkaError),
-    /// Another run of the demo writes commands to the topics.
+    /// Another run of the demo writes commands to the topics, or the cluster gave up a transaction of this one: it says the same of both.
     #[error(
-        "another run of the demo feeds these topics by now, and goes on where this one was; what this one fed is kept"
+        "another run of the demo feeds these topics by now, or the cluster was away for too long; what this one fed is kept, and the next run goes on from there"
     )]
     TakenOver,
     /// The process was asked to end.

@@ -36,6 +36,9 @@ const LATE: Duration = Duration::from_millis(800);
 /// How often it is looked whether deliveries of other processes have come, and signals.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// How long a stop waits for a cluster that does not answer. What is not committed by then is done again by the next run.
+const STOP: Duration = Duration::from_secs(10);
+
 /// How the demo's clients are set up unless the command line says otherwise: what a killed process had is given to another soon.
 const PROPERTIES: [(&str, &str); 3] = [
     ("session.timeout.ms", "6000"),
@@ -60,6 +63,7 @@ impl Kafka {
             .tempdir()
             .map_err(ClusterFailure::Directory)?;
         let mut config = KafkaConfig::new(brokers, state.path());
+        config.stop_timeout = STOP;
         config.properties = cluster.properties.clone();
         let rings = bell.clone();
         let host = KafkaHost::new(config)

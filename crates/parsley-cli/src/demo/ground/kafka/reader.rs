@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use parsley::core::{Offset, Record};
 use parsley::kafka::{ReadRecord, ReaderError, TopicReader, TopicSelection};
-use rdkafka::consumer::{BaseConsumer, Consumer};
 
-use super::cluster::{ANSWER, Cluster};
+use super::cluster::Cluster;
 use super::failure::ClusterFailure;
 use crate::demo::error::DemoError;
 use crate::demo::ground::LogReader;
@@ -22,8 +21,6 @@ pub struct TopicOfDemo {
     cluster: Arc<Cluster>,
     topic: &'static str,
     reader: TopicReader,
-    /// Asks for ends beyond open transactions.
-    asker: BaseConsumer,
 }
 
 impl fmt::Debug for TopicOfDemo {
@@ -42,7 +39,6 @@ impl TopicOfDemo {
             cluster: Arc::clone(cluster),
             topic,
             reader,
-            asker: asker(cluster)?,
         })
     }
 
@@ -66,22 +62,10 @@ impl TopicOfDemo {
     fn ends(&self) -> Result<BTreeMap<i32, Offset>, ClusterFailure> {
         let end = |position: &parsley::kafka::ReaderPosition| {
             let partition = position.channel.partition;
-            let ask = || self.asker.fetch_watermarks(self.topic, partition, ANSWER);
-            Ok((partition, self.cluster.ask_client(ask)?.1))
+            Ok((partition, self.cluster.end(self.topic, partition)?))
         };
         self.reader.positions().map(end).collect()
     }
-}
-
-/// A client that belongs to no group and sees what is not committed.
-pub fn asker(cluster: &Cluster) -> Result<BaseConsumer, ClusterFailure> {
-    cluster
-        .client()
-        .set("isolation.level", "read_uncommitted")
-        .set("enable.auto.commit", "false")
-        .set("allow.auto.create.topics", "false")
-        .create()
-        .map_err(ClusterFailure::Client)
 }
 
 impl LogReader for TopicOfDemo {

@@ -14,7 +14,6 @@ use rdkafka::error::KafkaError;
 
 use super::cluster::{ANSWER, Cluster, say};
 use super::failure::ClusterFailure;
-use super::reader::asker;
 use crate::demo::error::DemoError;
 use crate::demo::ground::{Application, TOPICS};
 
@@ -31,7 +30,6 @@ type Offsets = BTreeMap<(String, i32), Offset>;
 pub struct OnBrokers {
     cluster: Arc<Cluster>,
     running: KafkaRunning,
-    ends: BaseConsumer,
     /// For each stage who asks for the positions of its group, and its inputs.
     groups: Vec<(BaseConsumer, Vec<String>)>,
 }
@@ -55,7 +53,6 @@ impl OnBrokers {
         Ok(Self {
             cluster: Arc::clone(cluster),
             running,
-            ends: asker(cluster)?,
             groups: groups.collect::<Result<_, ClusterFailure>>()?,
         })
     }
@@ -86,8 +83,7 @@ impl OnBrokers {
         let mut ends = BTreeMap::new();
         for (topic, partitions) in TOPICS.into_iter().filter(|(topic, _)| is_input(topic)) {
             for partition in 0..partitions {
-                let ask = || self.ends.fetch_watermarks(topic, partition, ANSWER);
-                let (_, end) = self.cluster.ask_client(ask)?;
+                let end = self.cluster.end(topic, partition)?;
                 ends.insert((topic.to_owned(), partition), end);
             }
         }

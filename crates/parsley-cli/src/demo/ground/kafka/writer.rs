@@ -16,8 +16,9 @@ use crate::demo::ground::{Entry, LogWriter, TOPICS};
 /// The transactional id of whoever feeds the topics: a new one shuts out the one before, dead or alive.
 const FEEDER: &str = "demo-feeder";
 
-/// After how long the cluster gives up what a killed feeder has begun.
-const TIMEOUT_MS: &str = "10000";
+/// After how long the cluster gives up what a killed feeder has begun. The next run ends it at once; to one that lives this is an end as well, so
+/// it is longer than a cluster mostly takes to be there again.
+const TIMEOUT_MS: &str = "60000";
 
 /// How long to wait for room in the client's queue.
 const MOMENT: Duration = Duration::from_millis(5);
