@@ -20,8 +20,9 @@ impl Session<'_> {
         if self.check_is_overdue() {
             return Ok(());
         }
-        let deadline = self.until_step_end();
-        let until = deadline.map(|left| Instant::now() + left);
+        // A step that nothing was fed to begins here.
+        let interval = self.worker.declared.config.commit_interval;
+        let until = Instant::now() + self.until_step_end().unwrap_or(interval);
         let Self {
             slots,
             producer,
@@ -38,7 +39,7 @@ impl Session<'_> {
                 // What an earlier step did not reach begins a step as well.
                 step_since.get_or_insert_with(Instant::now);
                 hand_over(producer, partition, &sends)?;
-                if until.is_some_and(|until| Instant::now() >= until) {
+                if Instant::now() >= until {
                     self.is_draining = true;
                     break;
                 }

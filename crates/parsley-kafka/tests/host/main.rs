@@ -12,6 +12,7 @@ mod obligations;
 mod reader;
 mod restore;
 mod signals;
+mod steps;
 mod traps;
 mod two_instances;
 mod world;

@@ -1,0 +1,71 @@
+//! Where steps end.
+
+use std::time::Duration;
+
+use parsley_stage::{App, Stage};
+
+use crate::world::*;
+
+/// How long the logic takes for a record.
+const WORK: Duration = Duration::from_millis(5);
+
+const HELD: usize = 200;
+
+/// Copies both `<name>-a` and `<name>-b` to `<name>-out`, slowly.
+fn slow(name: &str) -> App {
+    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
+    let (a, b, out) = (topic("a"), topic("b"), topic("out"));
+    let copy = || {
+        let sink = out.clone();
+        move |message: parsley_stage::Message<String, String>, out: &mut parsley_stage::Outbox| {
+            std::thread::sleep(WORK);
+            out.send(&sink, &message.key, &message.value)
+        }
+    };
+    let stage = Stage::stateless("copy")
+        .sink(&out)
+        .on(&a, copy())
+        .on(&b, copy())
+        .build()
+        .unwrap();
+    App::named(name).stage(stage).build().unwrap()
+}
+
+/// One record lets many go, and nothing else comes. The first step ended after its interval, and the next had none, as nothing was fed to it: it
+/// went on to the bound of deliveries. With that at 20,000 and logic that takes a moment, the transaction's time was over first; the same began
+/// again from the same state, and never ended. Each step has at most as many deliveries here as its interval of 20 ms has time for.
+#[test]
+fn a_long_drain_ends_its_steps_after_the_interval() {
+    let name = "drain";
+    for part in ["a", "b", "out"] {
+        create_topic(&format!("{name}-{part}"), 1);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &slow(name));
+    wait_for_tasks(&running, 1);
+    let (plain, cause) = (Foreign::plain(), channel("drain-a", 0));
+    for sequence in 0..HELD {
+        let headers = stamp(&[(cause, 0)], sequence as i64);
+        plain.send("drain-b", To::Key, "k", "held", &headers);
+    }
+    plain.flush();
+    wait_for(&running, "held", |status| {
+        let held = status.tasks().map(|(_, _, task)| task.held);
+        held.sum::<u64>() == HELD as u64
+    });
+    let steps = || -> u64 {
+        running
+            .status()
+            .tasks()
+            .map(|(_, _, task)| task.steps)
+            .sum()
+    };
+    let before = steps();
+    plain.append("drain-a", To::Key, &[("k", "cause")]);
+    wait_for_deliveries(&running, HELD as u64 + 1);
+    let taken = steps() - before;
+    stop(&running);
+    // Not more than four fit, and one is begun when the time is over.
+    assert!(taken * 5 >= HELD as u64, "{taken} steps");
+    assert_eq!(values("drain-out").len(), HELD + 1);
+}
