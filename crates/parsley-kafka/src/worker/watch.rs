@@ -32,6 +32,8 @@ pub(super) struct Watch {
     checked: Option<Instant>,
     /// Deliveries wait for a check.
     is_overdue: bool,
+    /// Topics that a check has settled to their end.
+    gone: BTreeSet<TopicId>,
 }
 
 impl Watch {
@@ -215,7 +217,13 @@ impl Session<'_> {
             .flat_map(|(_, task)| task.positions.keys().copied().collect::<Vec<_>>())
             .collect();
         let log_starts = self.log_starts(&inputs, &gone)?;
-        self.judge(&log_starts, &gone)
+        self.judge(&log_starts, &gone)?;
+        if !gone.is_subset(&self.watch.gone) {
+            // They are settled to their ends: what was fetched of them is not fed any more.
+            self.watch.gone.extend(gone);
+            self.assign_running()?;
+        }
+        Ok(())
     }
 
     /// Learns what has been deleted of what stamps claim, and stops claiming what has been for long enough.

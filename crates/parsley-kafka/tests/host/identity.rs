@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use parsley_kafka::{KafkaConfig, KafkaRunning};
+use parsley_kafka::{KafkaConfig, KafkaHost, KafkaRunning};
 use parsley_stage::{App, Message, Outbox, Stage, Topic};
 
 use crate::world::*;
@@ -150,6 +150,37 @@ fn an_input_that_is_deleted_with_nothing_held_settles() {
     assert!(running.status().refused().is_empty());
     running.stop();
     assert_eq!(values(&out), ["cause", "effect", "and on"]);
+}
+
+/// Records of an input that had been fetched, and were not handed to the task yet, when it was found deleted. They came to the task behind the
+/// check, which had settled the input to its end, and the task refused itself: out of order (G4). What was not fed is deleted with its topic.
+#[test]
+fn records_of_an_input_found_deleted_are_not_fed_any_more() {
+    let name = "deleted-fetched";
+    let [a, b, out] = joining_topics(name);
+    let plain = Foreign::plain();
+    let dir = tempfile::tempdir().unwrap();
+    let running = KafkaHost::new(watchful(&dir))
+        .unwrap()
+        .delay("join", a.as_str(), Duration::from_secs(3))
+        .start(joining(name))
+        .unwrap();
+    wait_for_tasks(&running, 1);
+    let cause = channel(&a, 0);
+    plain.append(&a, To::Key, &[("k", "fetched")]);
+    plain.append_with(&b, To::Key, ("k", "effect"), &stamp(&[(cause, 0)], 0));
+    wait_until_held(&running, 1);
+    delete_topic(&a);
+    // The check lets it go.
+    wait_for_deliveries(&running, 1);
+    // By then what is kept back has come, too.
+    std::thread::sleep(Duration::from_secs(4));
+    plain.append(&b, To::Key, &[("k", "and on")]);
+    wait_for(&running, "two, or a refusal", |status| {
+        status.delivered() == 2 || !status.refused().is_empty()
+    });
+    stop(&running);
+    assert_eq!(values(&out), ["effect", "and on"]);
 }
 
 /// G9: the same with a record of it held.
