@@ -78,6 +78,8 @@ pub(crate) struct Restore {
     checkpoint: Checkpoint,
     /// The high watermarks that have to be reached: what a predecessor had begun by then is waited for.
     targets: BTreeMap<StoreKind, Offset>,
+    /// Nothing that a predecessor commits lies beyond them.
+    are_final: bool,
     /// What of the changelogs is not there any more, though it is needed.
     cut: Option<String>,
     pending: [Changes; 2],
@@ -160,6 +162,7 @@ impl Restore {
             state,
             checkpoint,
             targets,
+            are_final: false,
             cut,
             pending: Default::default(),
             pending_bytes: 0,
@@ -201,6 +204,26 @@ impl Restore {
         }
         self.write_down()?;
         Ok(true)
+    }
+
+    /// Asks where the changelogs end now. To be called when the group's positions are stable: a predecessor whose positions were taken may have
+    /// written to the changelogs after that, and committed both (decision K18).
+    pub(crate) fn look_again(
+        &mut self,
+        cluster: &Cluster,
+        partition: i32,
+    ) -> Result<(), RestoreError> {
+        for kind in StoreKind::BOTH {
+            let (_, end) = cluster.bounds(self.changelogs.name(kind), partition)?;
+            self.targets.insert(kind, end);
+        }
+        self.are_final = true;
+        Ok(())
+    }
+
+    /// Whether nothing is left to look for once everything is read.
+    pub(crate) fn is_final(&self) -> bool {
+        self.are_final
     }
 
     fn is_done(&self) -> bool {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parsley_core::{Channel, Refusal, RefusalCode};
 use parsley_stage::TaskError;
+use parsley_stage::opening::LogFacts as _;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::types::RDKafkaErrorCode;
@@ -392,13 +393,7 @@ impl<'a> Session<'a> {
                             .restoring(self.worker.number, partition, records, left);
                         continue;
                     }
-                    let Some(Slot::Restoring(restore)) = self.slots.remove(&partition) else {
-                        continue;
-                    };
-                    let (group, (records, _)) = (&declared.group, restore.progress());
-                    tracing::info!(%group, partition, records, "the state is read back");
-                    self.slots.insert(partition, Slot::Assigned);
-                    let log = ClusterFacts {
+                    let mut log = ClusterFacts {
                         consumer: &self.consumer,
                         cluster: &self.cluster,
                         declared,
@@ -406,6 +401,18 @@ impl<'a> Session<'a> {
                         gone: &gone,
                         known: &mut self.known,
                     };
+                    if !restore.is_final() {
+                        // Once they are stable, no former owner of the partition commits anything.
+                        log.positions(partition)?;
+                        restore.look_again(&self.cluster, partition)?;
+                        continue;
+                    }
+                    let Some(Slot::Restoring(restore)) = self.slots.remove(&partition) else {
+                        continue;
+                    };
+                    let (group, (records, _)) = (&declared.group, restore.progress());
+                    tracing::info!(%group, partition, records, "the state is read back");
+                    self.slots.insert(partition, Slot::Assigned);
                     let task = RunningTask::open(*restore, log, partition)?;
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
                     has_opened = true;

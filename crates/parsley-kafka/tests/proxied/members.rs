@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use kafka_cluster::proxy::{Action, ApiKey, Proxy, Requests};
 use parsley_kafka::{KafkaConfig, TaskState};
 use parsley_stage::{App, Stage};
+use rdkafka::admin::{NewTopic, TopicReplication};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::world::*;
 
@@ -270,4 +272,69 @@ fn trap_9_a_killed_member_delays_its_readers_and_the_status_says_so() {
     assert_eq!(written(&output), ["v", "v"]);
     assert_eq!(values(&output), ["v"]);
     check_stamps(&output, name, "copy", 1);
+}
+
+/// The broker that coordinates a group: the leader of the group's partition of the brokers' own topic of positions, which is chosen as the partition of
+/// a Java string's hash code.
+fn coordinator_of(group: &str) -> i32 {
+    let hash = group.encode_utf16().fold(0_i32, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    });
+    let asker: BaseConsumer = client().create().unwrap();
+    let metadata = asker
+        .fetch_metadata(Some("__consumer_offsets"), BOUND)
+        .unwrap();
+    let partitions = metadata.topics()[0].partitions();
+    let partition = (hash & i32::MAX) % i32::try_from(partitions.len()).unwrap();
+    let found = partitions.iter().find(|found| found.id() == partition);
+    found.unwrap().leader()
+}
+
+/// A member's positions are accepted while what it writes to its changelog is still on the way; then the group goes on without it. Its successor
+/// took the changelog's end for all that there was to restore, waited for the positions, and had them without the state that belongs to them: it
+/// refused itself (G16), or, where a step had moved no position, would have delivered again what that step delivered. The changelog's end counts only
+/// once the positions are stable.
+#[test]
+fn what_a_former_owner_commits_late_is_restored() {
+    let name = "late-changelog";
+    let (input, output) = copying_topics(name, 1);
+    let group = "late-changelog-copy";
+    // The group has to exist for its coordinator to be known.
+    assert_eq!(committed(group, &input, 0), None);
+    let other_broker = 3 - coordinator_of(group);
+    let changelog = "late-changelog-copy-state-changelog";
+    let placed = [&[other_broker][..]];
+    let topic = NewTopic::new(changelog, 1, TopicReplication::Variable(&placed));
+    create(changelog, &topic.set("cleanup.policy", "compact"));
+    let mut child = Member::start(name, Duration::from_millis(20), NEVER);
+    child.wait_until_open(&input);
+    let of_child = |api| of_transactions(api, name, &child_id(name));
+    let positions = proxy().rule(of_child(ApiKey::TXN_OFFSET_COMMIT), Action::Watch);
+    let writes = of_child(ApiKey::PRODUCE).to_topic(changelog);
+    let late = proxy().rule(writes, Action::HoldRequest);
+    Foreign::plain().append(&input, To::Key, &[("k", "v")]);
+    positions.wait_for_answers(1, BOUND).unwrap();
+    late.wait_for_arrivals(1, BOUND).unwrap();
+    child.signal("-STOP");
+    let joins = Requests::of(ApiKey::JOIN_GROUP).of_client(&child_id(name));
+    let joins = proxy().rule(joins, Action::HoldRequest);
+    let asks = Requests::of(ApiKey::OFFSET_FETCH).of_client("late-changelog-other");
+    let asks = proxy().rule(asks, Action::Watch);
+    let dir = tempfile::tempdir().unwrap();
+    let other = start(member(&dir, "late-changelog-other"), &copying(name));
+    // It has read the changelog, and asks for positions until they are stable.
+    asks.wait_for_answers(2, BOUND).unwrap();
+    late.release();
+    child.signal("-CONT");
+    wait_for(&other, "open, or refused", |status| {
+        status.tasks().any(|(.., task)| task.steps > 0) || !status.refused().is_empty()
+    });
+    Foreign::plain().append(&input, To::Key, &[("k", "w")]);
+    wait_for(&other, "one delivery, or a refusal", |status| {
+        status.delivered() >= 1 || !status.refused().is_empty()
+    });
+    stop(&other);
+    drop(joins);
+    assert_eq!(values(&output), ["v", "w"]);
+    assert_eq!(check_stamps(&output, name, "copy", 1), [(0, 2)].into());
 }
