@@ -54,6 +54,15 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
+    /// Whether there was no answer in the time that was given to a request.
+    pub(crate) fn is_time_out(&self) -> bool {
+        let code = match self {
+            Self::Request { source, .. } => source.rdkafka_error_code(),
+            _ => None,
+        };
+        code == Some(RDKafkaErrorCode::OperationTimedOut)
+    }
+
     pub(crate) fn request(what: impl Into<String>, source: KafkaError) -> Self {
         Self::Request {
             what: what.into(),

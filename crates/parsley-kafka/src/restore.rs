@@ -20,6 +20,9 @@ use crate::state::{Checkpoint, StateError, StoreKind, TaskState};
 /// How much is read before it is written down, in bytes of keys and values.
 const BATCH_BYTES: usize = 1 << 20;
 
+/// How long stable positions are not asked for when they were not to be had.
+const PUT_OFF: Duration = Duration::from_secs(1);
+
 /// The two changelogs of a stage.
 #[derive(Clone, Debug)]
 pub(crate) struct Changelogs {
@@ -80,6 +83,8 @@ pub(crate) struct Restore {
     targets: BTreeMap<StoreKind, Offset>,
     /// Nothing that a predecessor commits lies beyond them.
     are_final: bool,
+    /// Until when nobody asks whether they can be.
+    put_off_until: Option<Instant>,
     /// What of the changelogs is not there any more, though it is needed.
     cut: Option<String>,
     pending: [Changes; 2],
@@ -163,6 +168,7 @@ impl Restore {
             checkpoint,
             targets,
             are_final: false,
+            put_off_until: None,
             cut,
             pending: Default::default(),
             pending_bytes: 0,
@@ -219,6 +225,16 @@ impl Restore {
         }
         self.are_final = true;
         Ok(())
+    }
+
+    /// Takes note that the positions are not stable yet.
+    pub(crate) fn put_off(&mut self) {
+        self.put_off_until = Some(Instant::now() + PUT_OFF);
+    }
+
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.put_off_until
+            .is_some_and(|until| Instant::now() < until)
     }
 
     /// Whether nothing is left to look for once everything is read.

@@ -130,7 +130,7 @@ pub enum TaskState {
     Restoring {
         /// How many records were read.
         records: u64,
-        /// How many offsets are left.
+        /// How many offsets are left. When none are, a former owner of the partition may still commit: that is waited for.
         left: u64,
     },
     /// It works, or waits for something to do.

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parsley_core::{Channel, Refusal, RefusalCode};
 use parsley_stage::TaskError;
-use parsley_stage::opening::LogFacts as _;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::types::RDKafkaErrorCode;
@@ -43,9 +42,6 @@ use watch::Watch;
 
 /// How long a worker waits for something to happen before it looks around.
 const TURN: Duration = Duration::from_millis(100);
-
-/// How long a restore reads on before rebalances are looked at.
-const RESTORE_TURN: Duration = Duration::from_millis(50);
 
 /// How long a stop tries to abort what it could not commit. If it cannot, readers wait for the transaction's timeout.
 const LAST_ABORT: Duration = Duration::from_secs(5);
@@ -340,7 +336,8 @@ impl<'a> Session<'a> {
     }
 
     fn is_restoring(&self) -> bool {
-        let restores = |slot: &Slot| matches!(slot, Slot::Restoring(_));
+        let restores =
+            |slot: &Slot| matches!(slot, Slot::Restoring(restore) if !restore.is_put_off());
         self.slots.values().any(restores)
     }
 
@@ -386,13 +383,6 @@ impl<'a> Session<'a> {
                     *slot = Slot::Restoring(Box::new(restore));
                 }
                 Some(Slot::Restoring(restore)) => {
-                    if !restore.advance(RESTORE_TURN)? {
-                        let (records, left) = restore.progress();
-                        self.worker
-                            .board
-                            .restoring(self.worker.number, partition, records, left);
-                        continue;
-                    }
                     let mut log = ClusterFacts {
                         consumer: &self.consumer,
                         cluster: &self.cluster,
@@ -401,10 +391,11 @@ impl<'a> Session<'a> {
                         gone: &gone,
                         known: &mut self.known,
                     };
-                    if !restore.is_final() {
-                        // Once they are stable, no former owner of the partition commits anything.
-                        log.positions(partition)?;
-                        restore.look_again(&self.cluster, partition)?;
+                    if !log.restore(restore, partition)? {
+                        let (records, left) = restore.progress();
+                        self.worker
+                            .board
+                            .restoring(self.worker.number, partition, records, left);
                         continue;
                     }
                     let Some(Slot::Restoring(restore)) = self.slots.remove(&partition) else {

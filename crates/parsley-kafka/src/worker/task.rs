@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parsley_core::{
     Changes, Channel, Offset, Receipt, Record, Refusal, RefusalCode, Scope, TopicId,
@@ -75,7 +76,38 @@ pub(super) struct ClusterFacts<'a> {
     pub(super) known: &'a mut KnownTopics,
 }
 
+/// How long a restore reads on before rebalances are looked at.
+const RESTORE_TURN: Duration = Duration::from_millis(50);
+
+/// How long stable positions are waited for before others get a turn.
+const STABLE: Duration = Duration::from_secs(1);
+
 impl ClusterFacts<'_> {
+    /// Restores a little further. Returns whether everything is read that a former owner of the partition may have committed.
+    pub(super) fn restore(
+        &mut self,
+        restore: &mut Restore,
+        partition: i32,
+    ) -> Result<bool, Trouble> {
+        if restore.is_put_off() || !restore.advance(RESTORE_TURN)? {
+            return Ok(false);
+        }
+        if restore.is_final() {
+            return Ok(true);
+        }
+        match self.positions_within(partition, STABLE) {
+            Ok(_) => {
+                restore.look_again(self.cluster, partition)?;
+                Ok(restore.advance(Duration::ZERO)?)
+            }
+            Err(error) if error.is_time_out() => {
+                restore.put_off();
+                Ok(false)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn stable(&self, name: &str, channel: Channel) -> Result<Offset, ClusterError> {
         let bounds = self
             .consumer
@@ -84,6 +116,36 @@ impl ClusterFacts<'_> {
         let (_, stable) =
             bounds.map_err(|source| ClusterError::request(format!("the end of {name}"), source))?;
         Ok(stable)
+    }
+
+    /// Read-committed, so that a transaction of an earlier owner that may still commit is waited for.
+    fn positions_within(
+        &self,
+        partition: i32,
+        timeout: Duration,
+    ) -> Result<BTreeMap<Channel, Offset>, ClusterError> {
+        let mut list = TopicPartitionList::new();
+        for topic in self.declared.stage.inputs() {
+            list.add_partition(topic, partition);
+        }
+        let what = || format!("committed positions of {}", self.declared.group);
+        let committed = self
+            .consumer
+            .consumer()
+            .committed_offsets(list, timeout)
+            .map_err(|source| ClusterError::request(what(), source))?;
+        let mut positions = BTreeMap::new();
+        for element in committed.elements() {
+            element
+                .error()
+                .map_err(|source| ClusterError::request(what(), source))?;
+            if let rdkafka::Offset::Offset(offset) = element.offset()
+                && let Some(channel) = self.resolved.channel(element.topic(), partition)
+            {
+                positions.insert(channel, offset);
+            }
+        }
+        Ok(positions)
     }
 
     fn name(&mut self, channel: Channel) -> Result<String, ClusterError> {
@@ -98,30 +160,8 @@ impl ClusterFacts<'_> {
 impl LogFacts for ClusterFacts<'_> {
     type Error = ClusterError;
 
-    /// Read-committed, so that a transaction of an earlier owner that may still commit is waited for.
     fn positions(&mut self, partition: i32) -> Result<BTreeMap<Channel, Offset>, ClusterError> {
-        let mut list = TopicPartitionList::new();
-        for topic in self.declared.stage.inputs() {
-            list.add_partition(topic, partition);
-        }
-        let what = || format!("committed positions of {}", self.declared.group);
-        let committed = self
-            .consumer
-            .consumer()
-            .committed_offsets(list, ANSWER)
-            .map_err(|source| ClusterError::request(what(), source))?;
-        let mut positions = BTreeMap::new();
-        for element in committed.elements() {
-            element
-                .error()
-                .map_err(|source| ClusterError::request(what(), source))?;
-            if let rdkafka::Offset::Offset(offset) = element.offset()
-                && let Some(channel) = self.resolved.channel(element.topic(), partition)
-            {
-                positions.insert(channel, offset);
-            }
-        }
-        Ok(positions)
+        self.positions_within(partition, ANSWER)
     }
 
     fn partitions(&mut self, topic: TopicId) -> Result<Option<i32>, ClusterError> {

@@ -345,9 +345,10 @@ fn trap_14_a_position_that_may_still_be_committed_is_waited_for() {
     former.send_positions("stable-copy", &input, 0, 2);
     let dir = tempfile::tempdir().unwrap();
     let running = start(config(&dir), &copying(name));
+    let waits = |state: &TaskState| matches!(state, TaskState::Restoring { left: 0, .. });
     wait_for(&running, "waiting for the position", |status| {
         assert!(status.tasks().all(|(_, _, task)| task.steps == 0));
-        message_of(status).is_some_and(|(message, _)| message.contains("committed positions"))
+        status.tasks().any(|(_, _, task)| waits(&task.state))
     });
     former.commit();
     // It has a position and no state, which is what the host is to find.
@@ -356,6 +357,31 @@ fn trap_14_a_position_that_may_still_be_committed_is_waited_for() {
     assert!(status.tasks().all(|(_, _, task)| task.steps == 0));
     assert_eq!(values(&output), ["of the former owner"]);
     assert_eq!(committed("stable-copy", &input, 0), Some(2));
+}
+
+/// As before, and the worker has another task. It was asked for positions until the cluster's answer was overdue, and then all tasks of the worker opened
+/// anew, after a wait that grew: nothing of the other was delivered until the former owner's transaction was over.
+#[test]
+fn trap_14_who_waits_for_a_position_holds_up_no_other_task() {
+    let name = "stable-beside";
+    let (input, output) = copying_topics(name, 2);
+    let plain = Foreign::plain();
+    let former = Foreign::transactional("stable-beside-copy-former-0");
+    former.begin();
+    former.send_positions("stable-beside-copy", &input, 1, 0);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &copying(name));
+    for count in 1..=3 {
+        plain.append(&input, To::Partition(0), &[("k", "v")]);
+        wait_for_deliveries(&running, count);
+    }
+    let steps = |partition| running.status().workers[0].tasks[&partition].steps;
+    assert!(steps(0) > 0 && steps(1) == 0);
+    assert!(message_of(&running.status()).is_none(), "nothing failed");
+    former.abort();
+    wait_for_tasks(&running, 2);
+    stop(&running);
+    assert_eq!(values(&output), ["v"; 3]);
 }
 
 /// As before, and the former owner gives up: then the positions before it count, and what it had sent is not there.
