@@ -379,9 +379,9 @@ impl Producer {
         };
         // What lingers goes out now.
         let _ = self.producer.flush(Duration::ZERO);
-        let sent = again(until, "sending positions", || {
+        let sent = again(until, "sending positions", |time| {
             self.producer
-                .send_offsets_to_transaction(&list(), group, CALL)
+                .send_offsets_to_transaction(&list(), group, time)
         });
         if sent.is_err() {
             // A send that failed has failed this as well, and says more.
@@ -393,7 +393,8 @@ impl Producer {
 
     /// Commits, with everything acknowledged. An outcome that is not known is asked for until it is.
     pub(crate) fn commit(&mut self, until: Instant) -> Result<(), ProduceError> {
-        again(until, "committing", || {
+        // Once it is under way there is nothing to be aborted any more: it may take its time.
+        again(until, "committing", |_| {
             self.producer.commit_transaction(CALL)
         })?;
         self.is_open = false;
@@ -405,12 +406,12 @@ impl Producer {
         if !self.is_open {
             return Ok(());
         }
-        let aborted = again(until, "aborting", || {
+        let aborted = again(until, "aborting", |time| {
             // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does.
             let is_awaited = self.producer.in_flight_count() > 0;
             let aborted = self
                 .producer
-                .abort_transaction(if is_awaited { REPORTS } else { CALL });
+                .abort_transaction(if is_awaited { REPORTS } else { time });
             while aborted.is_err() && self.producer.in_flight_count() > 0 && Instant::now() < until
             {
                 self.take_reports(|| false);
@@ -426,14 +427,16 @@ impl Producer {
     }
 }
 
-/// Makes a call about a transaction until it has an outcome that is its own: librdkafka goes on with the call that it was making.
+/// Makes a call about a transaction until it has an outcome that is its own: librdkafka goes on with the call that it was making. The call is told
+/// how long it may take, which is not beyond `until`.
 fn again(
     until: Instant,
     what: &'static str,
-    mut call: impl FnMut() -> Result<(), KafkaError>,
+    mut call: impl FnMut(Duration) -> Result<(), KafkaError>,
 ) -> Result<(), ProduceError> {
     loop {
-        let Err(source) = call() else {
+        let left = until.saturating_duration_since(Instant::now());
+        let Err(source) = call(left.clamp(REPORTS, CALL)) else {
             return Ok(());
         };
         let is_retriable = transaction_error(&source).is_some_and(RDKafkaError::is_retriable);

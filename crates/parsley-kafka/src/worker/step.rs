@@ -63,8 +63,13 @@ impl Session<'_> {
         self.write_changelogs()?;
         let positions = self.positions();
         if positions.is_empty() {
-            // Nothing runs here any more.
-            return Ok(self.producer.abort(until)?);
+            // All inputs are gone: there is nothing to do any more, and no position that a commit could go by.
+            self.producer.abort(until)?;
+            self.slots
+                .retain(|_, slot| !matches!(slot, Slot::Running(_)));
+            let left: Vec<i32> = self.slots.keys().copied().collect();
+            self.worker.board.assigned(self.worker.number, &left);
+            return Ok(());
         }
         // The place in the group that the partitions came with, and no later one: what was fed belongs to it.
         let Some(group) = &self.membership else {

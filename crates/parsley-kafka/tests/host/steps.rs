@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use parsley_kafka::WorkerState;
 use parsley_stage::{App, Stage};
 
 use crate::world::*;
@@ -68,4 +69,30 @@ fn a_long_drain_ends_its_steps_after_the_interval() {
     // Not more than four fit, and one is begun when the time is over.
     assert!(taken * 5 >= HELD as u64, "{taken} steps");
     assert_eq!(values("drain-out").len(), HELD + 1);
+}
+
+/// The only input is deleted while a step is open. The positions of the step were asked for beyond the time that a step has, so that the abort came
+/// late and the producer was fenced; and once the task had opened anew, its opening was given up, as there was no position to commit, and the task was
+/// used on as if it had been committed: it failed, and opened anew, and so on. Now the worker rests.
+#[test]
+fn a_task_without_any_input_left_ends() {
+    let name = "only-input";
+    let (input, output) = copying_topics(name, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir).commit_interval(Duration::from_secs(4));
+    config.check_interval = Duration::from_millis(100);
+    let running = start(config, &copying(name));
+    wait_for_tasks(&running, 1);
+    Foreign::plain().append(&input, To::Key, &[("k", "v")]);
+    wait_until("a send", || read_as("read_uncommitted", &output).len() == 1);
+    delete_topic(&input);
+    wait_for(&running, "at rest", |status| {
+        let state = &status.workers[0].state;
+        if let WorkerState::Retrying { message, .. } = state {
+            assert!(message.contains("sending positions"), "{message}");
+        }
+        status.tasks().count() == 0 && *state == WorkerState::Running
+    });
+    stop(&running);
+    assert_eq!(values(&output), [""; 0]);
 }
