@@ -140,6 +140,8 @@ struct Session<'a> {
     resume_at: Option<Instant>,
     /// What can be delivered was not delivered to its end.
     is_draining: bool,
+    /// The partition whose task delivers first.
+    goes_first: i32,
     late: Late,
     watch: Watch,
     known: KnownTopics,
@@ -187,6 +189,7 @@ impl<'a> Session<'a> {
             step_since: None,
             resume_at: None,
             is_draining: false,
+            goes_first: 0,
             late: Late::new(&worker.declared.delays),
             watch: Watch::default(),
             known,

@@ -23,14 +23,19 @@ impl Session<'_> {
         // A step that nothing was fed to begins here.
         let interval = self.worker.declared.config.commit_interval;
         let until = Instant::now() + self.until_step_end().unwrap_or(interval);
+        let mut partitions: Vec<i32> = self.slots.keys().copied().collect();
+        let first = partitions.partition_point(|partition| *partition < self.goes_first);
+        partitions.rotate_left(first);
         let Self {
             slots,
             producer,
             step_since,
             ..
         } = self;
-        for (&partition, slot) in slots.iter_mut() {
-            let Slot::Running(task) = slot else { continue };
+        for partition in partitions {
+            let Some(Slot::Running(task)) = slots.get_mut(&partition) else {
+                continue;
+            };
             while !task.task.step_is_full() {
                 let sends = task
                     .deliver()
@@ -40,11 +45,16 @@ impl Session<'_> {
                 step_since.get_or_insert_with(Instant::now);
                 hand_over(producer, partition, &sends)?;
                 if Instant::now() >= until {
-                    self.is_draining = true;
                     break;
                 }
             }
             self.is_draining |= task.task.step_is_full();
+            if Instant::now() >= until {
+                // There may be more, of this one or of those behind it, which go first then.
+                self.is_draining = true;
+                self.goes_first = partition.saturating_add(1);
+                break;
+            }
         }
         producer.poll();
         Ok(())

@@ -96,3 +96,47 @@ fn a_task_without_any_input_left_ends() {
     stop(&running);
     assert_eq!(values(&output), [""; 0]);
 }
+
+/// Two tasks of a worker have much to deliver, and their logic is slow. The first took every step to its end, and left one delivery in each to the
+/// second: whoever has a long drain held up all tasks behind it. Now each goes first in its turn.
+#[test]
+fn a_long_drain_leaves_other_tasks_their_turn() {
+    let name = "turns";
+    for part in ["a", "b", "out"] {
+        create_topic(&format!("{name}-{part}"), 2);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &slow(name));
+    wait_for_tasks(&running, 2);
+    let plain = Foreign::plain();
+    let held = [HELD, HELD / 2];
+    for (partition, count) in (0..).zip(held) {
+        let cause = channel("turns-a", partition);
+        for sequence in 0..count {
+            let headers = stamp(&[(cause, 0)], sequence as i64);
+            plain.send("turns-b", To::Partition(partition), "k", "held", &headers);
+        }
+    }
+    plain.flush();
+    let held_of =
+        |status: &parsley_kafka::Status, partition| status.workers[0].tasks[&partition].held;
+    wait_for(&running, "held", |status| {
+        [0, 1].map(|partition| held_of(status, partition)) == held.map(|count| count as u64)
+    });
+    let causes = Foreign::transactional("turns-foreign");
+    causes.begin();
+    for partition in [0, 1] {
+        causes.append("turns-a", To::Partition(partition), &[("k", "cause")]);
+    }
+    causes.commit();
+    let mut left = 0;
+    wait_for(&running, "the second is done", |status| {
+        left = held_of(status, 0);
+        status.workers[0].tasks[&1].delivered == held[1] as u64 + 1
+    });
+    assert!(
+        left > 0,
+        "the first, which has twice as much, was done before"
+    );
+    stop(&running);
+}
