@@ -8,6 +8,7 @@ use parsley_core::{Hold, Refusal};
 use parsley_stage::Processed;
 
 use crate::status::{DeliveryEvent, Status, TaskState, TaskStatus, WorkerState, WorkerStatus};
+use crate::worker::Counts;
 
 type Observer = Arc<dyn Fn(&DeliveryEvent) + Send + Sync>;
 
@@ -153,9 +154,8 @@ impl Board {
         &self,
         worker: usize,
         partition: i32,
-        received: u64,
-        dropped: u64,
-        deliveries: Vec<Processed>,
+        counts: Counts,
+        deliveries: &[Processed],
         held: u64,
     ) {
         if let Some(observer) = &self.on_delivery {
@@ -164,7 +164,7 @@ impl Board {
                 .workers
                 .get(worker)
                 .map(|status| Arc::clone(&status.stage));
-            for delivery in &deliveries {
+            for delivery in deliveries {
                 observer(&DeliveryEvent {
                     stage: stage.clone().unwrap_or_else(|| "".into()),
                     partition,
@@ -182,8 +182,8 @@ impl Board {
             let task = status.tasks.entry(partition).or_default();
             task.state = TaskState::Running;
             task.steps += 1;
-            task.received += received;
-            task.dropped += dropped;
+            task.received += counts.received;
+            task.dropped += counts.dropped;
             task.delivered += deliveries.len() as u64;
             task.held = held;
         });

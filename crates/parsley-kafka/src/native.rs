@@ -8,6 +8,7 @@
 mod describe;
 mod membership;
 mod poll;
+mod produce;
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
@@ -20,6 +21,7 @@ use rdkafka_sys as sys;
 pub use describe::describe_topics;
 pub(crate) use membership::membership;
 pub use poll::EventConsumer;
+pub(crate) use produce::{Outgoing, ProducerTopic, hand_over, topic};
 
 /// A pointer that is ours to release, and the function that releases it.
 struct Owned<T> {
@@ -39,6 +41,11 @@ impl<T> Owned<T> {
 
     fn as_ptr(&self) -> *mut T {
         self.pointer.as_ptr()
+    }
+
+    /// Leaves the object to somebody who releases it.
+    fn leave(self) {
+        std::mem::forget(self);
     }
 }
 

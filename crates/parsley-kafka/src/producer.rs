@@ -9,12 +9,13 @@ use parsley_core::{Channel, Header, Offset};
 use rdkafka::ClientContext;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, RDKafkaError};
-use rdkafka::message::{Header as KafkaHeader, Headers, Message, OwnedHeaders};
-use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer as _, ProducerContext};
+use rdkafka::message::{Header as KafkaHeader, Headers, Message};
+use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
 
 use crate::config::KafkaConfig;
+use crate::native::{self, Outgoing, ProducerTopic};
 
 /// How long one call about a transaction may take before it is made again.
 const CALL: Duration = Duration::from_secs(10);
@@ -159,25 +160,23 @@ fn size_of(record: &impl Message) -> usize {
     bytes(record.key()) + bytes(record.payload()) + headers
 }
 
-fn headers_of(headers: &[Header]) -> OwnedHeaders {
-    let mut owned = OwnedHeaders::new_with_capacity(headers.len());
-    for header in headers {
-        owned = owned.insert(KafkaHeader {
-            key: &String::from_utf8_lossy(&header.name),
-            value: header.value.as_deref(),
-        });
-    }
-    owned
-}
-
 /// How large librdkafka makes a batch if nothing is said.
 const BATCH_BYTES: usize = 1_000_000;
 
+/// Where records of a task go.
+struct Target {
+    tag: Tag,
+    /// The place of its topic.
+    topic: usize,
+}
+
 /// A producer with a transactional id.
 pub(crate) struct Producer {
+    // Before the producer, which they belong to.
+    topics: Vec<(String, ProducerTopic)>,
     producer: BaseProducer<Context>,
     /// What is sent by whom, in the order in which it was first sent.
-    tags: Vec<Tag>,
+    targets: Vec<Target>,
     is_open: bool,
     /// When the transaction that is open was begun, and how long the cluster leaves one open.
     began: Instant,
@@ -215,7 +214,8 @@ impl Producer {
         producer.init_transactions(CALL).map_err(fatal)?;
         Ok(Self {
             producer,
-            tags: Vec::new(),
+            topics: Vec::new(),
+            targets: Vec::new(),
             is_open: false,
             began: Instant::now(),
             timeout: config.transaction_timeout,
@@ -259,51 +259,57 @@ impl Producer {
         send: &Send<'_>,
     ) -> Result<(), ProduceError> {
         self.begin()?;
-        let tag = self.tag((task, channel));
-        let mut record: BaseRecord<'_, [u8], [u8], usize> =
-            BaseRecord::with_opaque_to(send.topic, tag).partition(send.partition);
-        if !send.headers.is_empty() {
-            record = record.headers(headers_of(send.headers));
-        }
-        if let Some(key) = send.key {
-            record = record.key(key);
-        }
-        if let Some(value) = send.value {
-            record = record.payload(value);
-        }
-        if let Some(timestamp_ms) = send.timestamp_ms {
-            record = record.timestamp(timestamp_ms);
-        }
+        let tag = self.target((task, channel), send.topic)?;
+        let record = Outgoing {
+            partition: send.partition,
+            key: send.key.map(|key| &**key),
+            value: send.value.map(|value| &**value),
+            timestamp_ms: send.timestamp_ms,
+            headers: send.headers,
+            tag,
+        };
         loop {
-            match self.producer.send(record) {
+            let (_, topic) = &self.topics[self.targets[tag].topic];
+            match native::hand_over(&self.producer, topic, &record) {
                 Ok(()) => return self.failure(),
-                Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), back)) => {
-                    record = back;
+                Err(RDKafkaErrorCode::QueueFull) => {
                     self.take_reports(|| false);
                     self.failure()?;
                 }
-                Err((source, _)) => {
+                Err(code) => {
                     let header = |header: &Header| {
                         header.name.len() + header.value.as_ref().map_or(0, Bytes::len)
                     };
                     let bytes = send.key.map_or(0, Bytes::len)
                         + send.value.map_or(0, Bytes::len)
                         + send.headers.iter().map(header).sum::<usize>();
+                    let source = KafkaError::MessageProduction(code);
                     return Err(ProduceError::of(source, send.topic, bytes));
                 }
             }
         }
     }
 
-    /// The place of a tag. A worker has few tasks and a stage few sinks, and the one that sends is mostly the one that has just sent.
-    fn tag(&mut self, tag: Tag) -> usize {
-        match self.tags.iter().rposition(|known| *known == tag) {
+    /// The place of a target. A worker has few tasks and a stage few sinks, and the one that sends is mostly the one that has just sent.
+    fn target(&mut self, tag: Tag, topic: &str) -> Result<usize, ProduceError> {
+        if let Some(place) = self.targets.iter().rposition(|known| known.tag == tag) {
+            return Ok(place);
+        }
+        let known = self.topics.iter().position(|(name, _)| name == topic);
+        let topic = match known {
             Some(place) => place,
             None => {
-                self.tags.push(tag);
-                self.tags.len() - 1
+                let made = native::topic(&self.producer, topic);
+                let made = made.ok_or_else(|| ProduceError::Abort {
+                    what: "a send",
+                    source: KafkaError::MessageProduction(RDKafkaErrorCode::UnknownTopic),
+                })?;
+                self.topics.push((topic.to_owned(), made));
+                self.topics.len() - 1
             }
-        }
+        };
+        self.targets.push(Target { tag, topic });
+        Ok(self.targets.len() - 1)
     }
 
     /// Lets reports come in.
@@ -344,7 +350,8 @@ impl Producer {
             }
         }
         let offsets = std::mem::take(&mut self.reports().offsets);
-        let told = self.tags.iter().copied().zip(offsets);
+        let tags = self.targets.iter().map(|target| target.tag);
+        let told = tags.zip(offsets);
         let told = told.filter_map(|(tag, offset)| Some((tag, offset?)));
         Ok(Acknowledged(told.collect()))
     }

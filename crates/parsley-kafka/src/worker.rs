@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parsley_core::{Channel, Refusal, RefusalCode};
+use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::TaskError;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
@@ -36,6 +36,7 @@ mod watch;
 use ahead::Ahead;
 use failing::Failing;
 use late::Late;
+pub(crate) use task::Counts;
 use task::{ClusterFacts, RunningTask, Slot};
 pub(crate) use trouble::Trouble;
 use watch::Watch;
@@ -145,6 +146,8 @@ struct Session<'a> {
     late: Late,
     watch: Watch,
     known: KnownTopics,
+    /// The topic of the record that was fed last.
+    last_topic: Option<(Arc<str>, TopicId)>,
 }
 
 impl<'a> Session<'a> {
@@ -193,6 +196,7 @@ impl<'a> Session<'a> {
             late: Late::new(&worker.declared.delays),
             watch: Watch::default(),
             known,
+            last_topic: None,
             worker,
         })
     }
@@ -428,16 +432,22 @@ impl<'a> Session<'a> {
     fn feed(&mut self, wait: Duration) -> Result<(), Trouble> {
         let mut wait = wait;
         for _ in 0..EVENTS_PER_TURN {
-            let polled = match self.late.due(Instant::now()) {
+            let late = match self.late.is_idle() {
+                true => None,
+                false => self.late.due(Instant::now()),
+            };
+            let polled = match late {
                 Some(polled) => polled,
                 None => {
                     let Some(polled) = self.ahead.next(&mut self.consumer, wait) else {
                         return Ok(());
                     };
                     wait = Duration::ZERO;
-                    let Some(polled) = self.late.keep(polled, Instant::now()) else {
-                        continue;
+                    let kept = match self.late.is_idle() {
+                        true => Some(polled),
+                        false => self.late.keep(polled, Instant::now()),
                     };
+                    let Some(polled) = kept else { continue };
                     polled
                 }
             };
@@ -475,8 +485,20 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn place_of(&self, at: &Partition) -> (i32, Option<Channel>) {
-        (at.partition, self.resolved.channel(&at.topic, at.partition))
+    /// The task that a partition's records are for, and their channel. Records come in runs of one topic.
+    fn place_of(&mut self, at: &Partition) -> (i32, Option<Channel>) {
+        let topic = match &self.last_topic {
+            Some((name, topic)) if Arc::ptr_eq(name, &at.topic) => Some(*topic),
+            _ => {
+                let topic = self.resolved.topics.get(&*at.topic).map(|info| info.id);
+                self.last_topic = topic.map(|topic| (Arc::clone(&at.topic), topic));
+                topic
+            }
+        };
+        (
+            at.partition,
+            topic.map(|topic| topic.partition(at.partition)),
+        )
     }
 
     fn assigned(&mut self, partitions: &[Partition]) -> Result<(), Trouble> {

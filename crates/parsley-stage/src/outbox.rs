@@ -103,6 +103,13 @@ impl Outbox {
         }
     }
 
+    /// Takes back the memory of what was taken.
+    pub(crate) fn take_back(&mut self, emissions: Vec<Emission>) {
+        if self.emissions.is_empty() {
+            self.emissions = emissions;
+        }
+    }
+
     /// Emits a record with the delivered record's timestamp and no headers.
     ///
     /// The partition is the one that Java producers choose for the key's bytes; a null key goes to partition 0.

@@ -198,6 +198,11 @@ impl Task {
         std::mem::take(&mut self.ready)
     }
 
+    /// The same one by one, in place. Those that are not taken are dropped, and the step with them is to be given up.
+    pub fn drain_sends(&mut self) -> impl Iterator<Item = RawSend> + '_ {
+        self.ready.drain(..)
+    }
+
     /// Whether the step has to end before another delivery: its sends take `max_rounds` rounds, or it has `max_step_deliveries`
     /// deliveries.
     pub fn step_is_full(&self) -> bool {
@@ -409,16 +414,17 @@ impl Task {
     }
 
     fn process(&mut self, mut delivery: Delivery) -> Result<Processed, TaskError> {
-        let emissions = self.run_logic(&mut delivery)?;
+        let mut emissions = self.run_logic(&mut delivery)?;
         self.deliveries += 1;
         self.rounds.begin_delivery(delivery.key.as_ref());
         let sends = emissions.len();
-        for emission in emissions {
+        for emission in emissions.drain(..) {
             match self.rounds.place(emission.channel) {
                 0 => self.stamp(0, emission)?,
                 round => self.later.entry(round).or_default().push(emission),
             }
         }
+        self.outbox.take_back(emissions);
         Ok(Processed {
             topic: Arc::clone(&self.input(delivery.channel).topic.name),
             channel: delivery.channel,

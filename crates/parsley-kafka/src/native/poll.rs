@@ -7,6 +7,7 @@ use std::{ptr, slice};
 
 use bytes::{Bytes, BytesMut};
 use parsley_core::Header;
+use parsley_core::wire::{CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER};
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerContext, DefaultConsumerContext};
 use rdkafka::error::{IsError, KafkaError};
@@ -32,6 +33,7 @@ pub struct EventConsumer<C: ConsumerContext = DefaultConsumerContext> {
     consumer: BaseConsumer<C>,
     /// Every topic name met so far, so that records share them.
     topics: Vec<Arc<str>>,
+    pieces: Pieces,
 }
 
 // SAFETY: librdkafka's queues may be used and released from any thread, and polling takes `&mut self`.
@@ -65,6 +67,7 @@ impl<C: ConsumerContext> EventConsumer<C> {
                 queue,
                 consumer,
                 topics: Vec::new(),
+                pieces: Pieces::default(),
             }),
             None => Err(KafkaError::ClientCreation(
                 "a consumer without group.id has no queue".to_owned(),
@@ -234,13 +237,13 @@ impl<C: ConsumerContext> EventConsumer<C> {
                 bytes_at(message.payload, message.len),
             )
         };
-        let (key, value, headers) = copied(key, value, &headers_of(message));
+        let pieces = &mut self.pieces;
         Some(Polled::Record(Record {
             partition,
             offset: message.offset,
-            key,
-            value,
-            headers,
+            key: key.map(|key| pieces.copy(key)),
+            value: value.map(|value| pieces.copy(value)),
+            headers: headers_of(message, pieces),
             timestamp: timestamp_of(message),
         }))
     }
@@ -377,17 +380,16 @@ impl<C: ConsumerContext> Drop for EventConsumer<C> {
     }
 }
 
-/// A header, as it lies in its message.
-type HeaderAt<'a> = (&'a [u8], Option<&'a [u8]>);
-
-fn headers_of(message: &sys::rd_kafka_message_t) -> Vec<HeaderAt<'_>> {
+fn headers_of(message: &sys::rd_kafka_message_t, pieces: &mut Pieces) -> Vec<Header> {
     let mut list = ptr::null_mut();
     // SAFETY: the message is alive, and the list that is written to the place belongs to it. Anything but success says that there are
     // none, or that they cannot be parsed, which librdkafka logs.
     if unsafe { sys::rd_kafka_message_headers(message, &mut list) }.is_error() {
         return Vec::new();
     }
-    let mut headers = Vec::new();
+    // SAFETY: the list lives as long as the message.
+    let count = unsafe { sys::rd_kafka_header_cnt(list) };
+    let mut headers = Vec::with_capacity(count);
     loop {
         let (mut name, mut value, mut len) = (ptr::null(), ptr::null(), 0);
         // SAFETY: the list lives as long as the message; an index past its end is answered with an error.
@@ -398,7 +400,8 @@ fn headers_of(message: &sys::rd_kafka_message_t) -> Vec<HeaderAt<'_>> {
             return headers;
         }
         // SAFETY: the name is a string, and the value null or `len` bytes, that live as long as the message.
-        headers.push(unsafe { (bytes_of(name), bytes_at(value, len)) });
+        let (name, value) = unsafe { (bytes_of(name), bytes_at(value, len)) };
+        headers.push(pieces.header(name, value));
     }
 }
 
@@ -417,37 +420,48 @@ fn timestamp_of(message: &sys::rd_kafka_message_t) -> Timestamp {
     }
 }
 
-/// How long a value may be that lies in one piece of memory with the rest of its record. Whoever keeps a key does not keep more than this.
+/// How long a part of a record may be that lies in one piece of memory with others.
 const SMALL: usize = 4096;
 
-/// Copies of a record's parts. They lie in one piece of memory: records come by the hundred thousand, and asking for memory part by part
+/// How much memory is asked for at once. A record that is kept keeps the piece that it lies in.
+const PIECE: usize = 16 << 10;
+
+/// Memory that the parts of records are copied to. Records come by the hundred thousand, and asking for memory part by part, or record by record,
 /// takes longer than the copying.
-fn copied(
-    key: Option<&[u8]>,
-    value: Option<&[u8]>,
-    headers: &[HeaderAt<'_>],
-) -> (Option<Bytes>, Option<Bytes>, Vec<Header>) {
-    let (small, large) = match value {
-        Some(value) if value.len() > SMALL => (None, Some(Bytes::copy_from_slice(value))),
-        value => (value, None),
-    };
-    let parts = headers.iter().map(|(name, value)| (Some(*name), *value));
-    let parts = parts.chain([(key, small)]);
-    let len = |part: Option<&[u8]>| part.map_or(0, <[u8]>::len);
-    let mut all = BytesMut::with_capacity(parts.clone().map(|(a, b)| len(a) + len(b)).sum());
-    for part in parts.flat_map(|(a, b)| [a, b]).flatten() {
-        all.extend_from_slice(part);
+#[derive(Debug, Default)]
+struct Pieces(BytesMut);
+
+impl Pieces {
+    fn copy(&mut self, part: &[u8]) -> Bytes {
+        if part.is_empty() {
+            return Bytes::new();
+        }
+        if part.len() > SMALL {
+            return Bytes::copy_from_slice(part);
+        }
+        if self.0.capacity() < part.len() {
+            self.0 = BytesMut::with_capacity(PIECE);
+        }
+        self.0.extend_from_slice(part);
+        self.0.split().freeze()
     }
-    let mut left = all.freeze();
-    let mut next = |part: Option<&[u8]>| part.map(|part| left.split_to(part.len()));
-    let headers = headers
-        .iter()
-        .map(|(name, value)| Header {
-            name: next(Some(name)).unwrap_or_default(),
-            value: next(*value),
-        })
-        .collect();
-    (next(key), next(small).or(large), headers)
+
+    fn header(&mut self, name: &[u8], value: Option<&[u8]>) -> Header {
+        Header {
+            name: match Self::known(name) {
+                Some(name) => Bytes::from_static(name.as_bytes()),
+                None => self.copy(name),
+            },
+            value: value.map(|value| self.copy(value)),
+        }
+    }
+
+    /// The protocol's own names, which nearly every record has.
+    fn known(name: &[u8]) -> Option<&'static str> {
+        [CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER]
+            .into_iter()
+            .find(|known| known.as_bytes() == name)
+    }
 }
 
 /// `len` bytes; `None` for null.
@@ -479,26 +493,26 @@ mod tests {
         );
     }
 
+    /// Small parts share memory, large ones do not; the end of a piece is met at every place.
     #[test]
     fn the_parts_of_a_record_are_copied_as_they_are() {
-        let large = vec![7; SMALL + 1];
-        let headers: [HeaderAt<'_>; 4] = [
-            (b"a", Some(b"1")),
-            (b"b", None),
-            (b"", Some(b"")),
-            (b"a", Some(b"2")),
-        ];
-        let owned = headers.map(|(name, value)| Header {
-            name: Bytes::copy_from_slice(name),
-            value: value.map(Bytes::copy_from_slice),
-        });
-        for key in [None, Some(&b""[..]), Some(b"key")] {
-            for value in [None, Some(&b""[..]), Some(b"value"), Some(&large)] {
-                for count in 0..=headers.len() {
-                    let copy = copied(key, value, &headers[..count]);
-                    let copy = (copy.0.as_deref(), copy.1.as_deref(), &*copy.2);
-                    assert_eq!(copy, (key, value, &owned[..count]));
-                }
+        let mut pieces = Pieces::default();
+        let part = |len: usize| (0..len).map(|at| (at + len) as u8).collect::<Vec<u8>>();
+        let lengths = (0..200).chain([SMALL - 1, SMALL, SMALL + 1, PIECE, PIECE + 1, 0, 1]);
+        let parts: Vec<Vec<u8>> = lengths.map(part).collect();
+        let copies: Vec<Bytes> = parts.iter().map(|part| pieces.copy(part)).collect();
+        assert_eq!(copies, parts);
+    }
+
+    #[test]
+    fn headers_are_copied_as_they_are() {
+        let mut pieces = Pieces::default();
+        let names = ["", "a", CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER, "vc-"];
+        for name in names {
+            for value in [None, Some(&b""[..]), Some(b"value")] {
+                let copied = pieces.header(name.as_bytes(), value);
+                assert_eq!(copied.name, name.as_bytes());
+                assert_eq!(copied.value.as_deref(), value);
             }
         }
     }

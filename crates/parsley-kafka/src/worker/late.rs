@@ -38,6 +38,11 @@ impl Late {
         Self(delays.iter().map(line).collect())
     }
 
+    /// Whether there is anything that it could delay.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes an event; gives it back when nothing delays it. A partition's end is as late as its records, or it would run ahead of them.
     pub(super) fn keep(&mut self, polled: Polled, now: Instant) -> Option<Polled> {
         let topic = match &polled {

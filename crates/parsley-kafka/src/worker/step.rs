@@ -43,7 +43,7 @@ impl Session<'_> {
                 let Some(sends) = sends else { break };
                 // What an earlier step did not reach begins a step as well.
                 step_since.get_or_insert_with(Instant::now);
-                hand_over(producer, partition, &sends)?;
+                hand_over(producer, partition, sends)?;
                 if Instant::now() >= until {
                     break;
                 }
@@ -119,18 +119,11 @@ impl Session<'_> {
                     .partition(partition);
                 acknowledged.on(partition, channel)
             });
-            let (deliveries, kept) = task.committed(written, now_ms);
+            is_overcome |= worker.failing.is_overcome_by(&task.processed);
+            let (deliveries, held) = (&task.processed, task.task.held());
+            board.committed(number, partition, counts, deliveries, held);
             // Committed is committed, whatever becomes of the local copy.
-            applied = applied.and(kept);
-            is_overcome |= worker.failing.is_overcome_by(&deliveries);
-            board.committed(
-                number,
-                partition,
-                counts.received,
-                counts.dropped,
-                deliveries,
-                task.task.held(),
-            );
+            applied = applied.and(task.committed(written, now_ms));
         }
         if is_overcome {
             self.recovered();
@@ -152,7 +145,7 @@ impl Session<'_> {
                 let failed = |error| Trouble::task(partition, error);
                 if task.task.has_later_rounds() {
                     task.task.fence(&acknowledged).map_err(failed)?;
-                    hand_over(producer, partition, &task.task.take_sends())?;
+                    hand_over(producer, partition, task.task.drain_sends())?;
                     goes_on = true;
                 } else if !task.is_finished() {
                     task.finish(&acknowledged).map_err(failed)?;
@@ -240,7 +233,11 @@ impl Session<'_> {
     }
 }
 
-fn hand_over(producer: &mut Producer, task: i32, sends: &[RawSend]) -> Result<(), ProduceError> {
+fn hand_over(
+    producer: &mut Producer,
+    task: i32,
+    sends: impl Iterator<Item = RawSend>,
+) -> Result<(), ProduceError> {
     for send in sends {
         let record = Send {
             topic: &send.topic,

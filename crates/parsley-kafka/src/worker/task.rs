@@ -60,9 +60,9 @@ pub(super) struct RunningTask {
 
 /// What a step did, for the status.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) received: u64,
-    pub(super) dropped: u64,
+pub(crate) struct Counts {
+    pub(crate) received: u64,
+    pub(crate) dropped: u64,
 }
 
 /// A log on a cluster, asked before a task opens.
@@ -309,13 +309,15 @@ impl RunningTask {
     }
 
     /// Delivers one record. Returns what it sends at once; `None` when nothing can be delivered.
-    pub(super) fn deliver(&mut self) -> Result<Option<Vec<RawSend>>, TaskError> {
+    pub(super) fn deliver(
+        &mut self,
+    ) -> Result<Option<impl Iterator<Item = RawSend> + '_>, TaskError> {
         let Some(delivery) = self.task.process_next()? else {
             return Ok(None);
         };
         self.processed.push(delivery);
         self.is_dirty = true;
-        Ok(Some(self.task.take_sends()))
+        Ok(Some(self.task.drain_sends()))
     }
 
     /// Ends the task's part of a step, with what was acknowledged since the last fence.
@@ -380,15 +382,15 @@ impl RunningTask {
         positions
     }
 
-    /// The step is committed: its changes are what is there now. `written` is where the last changelog entry of each kind stands. Returns what
-    /// the step delivered, and whether the local copy of the state could take it up.
+    /// The step is committed: its changes are what is there now. `written` is where the last changelog entry of each kind stands. Fails
+    /// when the local copy of the state could not take it up.
     pub(super) fn committed(
         &mut self,
         written: [Option<Offset>; 2],
         now_ms: i64,
-    ) -> (Vec<Processed>, Result<(), Trouble>) {
+    ) -> Result<(), Trouble> {
         let Some(commit) = self.commit.take() else {
-            return (Vec::new(), Ok(()));
+            return Ok(());
         };
         for (kind, last) in StoreKind::BOTH.into_iter().zip(written) {
             if let Some(last) = last {
@@ -403,8 +405,8 @@ impl RunningTask {
         self.task.step_committed();
         self.is_dirty = false;
         self.counts = Counts::default();
-        let processed = std::mem::take(&mut self.processed);
-        (processed, kept.map_err(Trouble::from))
+        self.processed.clear();
+        kept.map_err(Trouble::from)
     }
 
     /// Makes the local copy of the state durable.
