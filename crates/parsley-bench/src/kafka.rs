@@ -10,6 +10,7 @@ mod meter;
 
 use std::time::Duration;
 
+use bare::Headers;
 pub use cluster::Cluster;
 pub use meter::Measured;
 
@@ -35,6 +36,8 @@ pub enum Passer {
     Bare,
     /// The same, and headers come along.
     BareWithHeaders,
+    /// The same, and each record is given headers as long as those of a stamp.
+    BareAddingHeaders,
     /// The host, with a stage that looks at nothing but the record.
     Host,
     /// The host, with a stage that counts the records of each key.
@@ -50,8 +53,9 @@ impl Passer {
     pub fn run(self, cluster: &Cluster, input: &Input, sink: &str) -> Outcome<Measured> {
         cluster.create_topic(sink)?;
         let measured = match self {
-            Self::Bare => bare::run(cluster, input, sink, false),
-            Self::BareWithHeaders => bare::run(cluster, input, sink, true),
+            Self::Bare => bare::run(cluster, input, sink, Headers::Dropped),
+            Self::BareWithHeaders => bare::run(cluster, input, sink, Headers::PassedOn),
+            Self::BareAddingHeaders => bare::run(cluster, input, sink, Headers::Added),
             Self::Host => host::run(cluster, input, sink, false),
             Self::StatefulHost => host::run(cluster, input, sink, true),
         }?;

@@ -12,6 +12,7 @@ fn every_way_passes_every_record_on_and_a_missing_one_is_noticed() {
     assert_eq!(plain.records, records);
     for (sink, passer) in [
         ("bare", Passer::Bare),
+        ("headed", Passer::BareAddingHeaders),
         ("stamped", Passer::Host),
         ("stateful", Passer::StatefulHost),
     ] {

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod describe;
+mod hurry;
 mod membership;
 mod poll;
 mod produce;
@@ -19,6 +20,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
 pub use describe::describe_topics;
+pub(crate) use hurry::hurry;
 pub(crate) use membership::membership;
 pub use poll::EventConsumer;
 pub(crate) use produce::{Outgoing, ProducerTopic, hand_over, topic};

@@ -23,6 +23,12 @@ const CALL: Duration = Duration::from_secs(10);
 /// How long to wait for a report before it is looked for again.
 const MOMENT: Duration = Duration::from_micros(200);
 
+/// How often those who send are told to hurry while acknowledgements are waited for.
+const HURRY_EVERY: Duration = Duration::from_millis(5);
+
+/// How long a batch that is not full waits for more records in the middle of a step; nothing waits at the end of a round.
+const LINGER_MS: &str = "20";
+
 /// How long an abort takes to drop what was not sent, before its reports are taken.
 const REPORTS: Duration = Duration::from_millis(20);
 
@@ -203,6 +209,10 @@ impl Producer {
             .set("enable.idempotence", "true")
             // The topics' own limits count.
             .set("message.max.bytes", "1000000000");
+        let has = |property| config.properties.contains_key(property);
+        if !has("linger.ms") && !has("queue.buffering.max.ms") {
+            client.set("linger.ms", LINGER_MS);
+        }
         let wished = config.properties.get("batch.size");
         let wished = wished.and_then(|bytes| bytes.parse().ok());
         let batch_bytes = wished.unwrap_or(BATCH_BYTES);
@@ -334,19 +344,26 @@ impl Producer {
         until: Instant,
         mut meanwhile: impl FnMut() -> bool,
     ) -> Result<Acknowledged, ProduceError> {
+        let mut hurried: Option<Instant> = None;
         loop {
-            // With no time to wait, this has the brokers sent what lingers, and says whether all is reported.
-            let flushed = self.producer.flush(Duration::ZERO);
+            self.producer.poll(Duration::ZERO);
             self.failure()?;
-            match flushed {
-                Ok(()) => break,
-                Err(source) if Instant::now() >= until => {
-                    return Err(ProduceError::Abort {
-                        what: "waiting for acknowledgements",
-                        source,
-                    });
-                }
-                Err(_) => self.take_reports(&mut meanwhile),
+            if self.producer.in_flight_count() == 0 {
+                break;
+            }
+            let now = Instant::now();
+            if now >= until {
+                let timed_out = RDKafkaErrorCode::OperationTimedOut;
+                return Err(ProduceError::Abort {
+                    what: "waiting for acknowledgements",
+                    source: KafkaError::Flush(timed_out),
+                });
+            }
+            if hurried.is_none_or(|at| now - at >= HURRY_EVERY) {
+                native::hurry(self.producer.client());
+                hurried = Some(now);
+            } else {
+                self.take_reports(&mut meanwhile);
             }
         }
         let offsets = std::mem::take(&mut self.reports().offsets);
@@ -384,8 +401,9 @@ impl Producer {
             }
             list
         };
-        // What lingers goes out now.
-        let _ = self.producer.flush(Duration::ZERO);
+        if self.producer.in_flight_count() > 0 {
+            native::hurry(self.producer.client());
+        }
         let sent = again(until, "sending positions", |time| {
             self.producer
                 .send_offsets_to_transaction(&list(), group, time)

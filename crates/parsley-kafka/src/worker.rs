@@ -178,6 +178,10 @@ impl<'a> Session<'a> {
             .set("enable.partition.eof", "true")
             .set("partition.assignment.strategy", "range")
             .set("allow.auto.create.topics", "false");
+        if !config.properties.contains_key("fetch.queue.backoff.ms") {
+            // A queue that was full is looked at again soon: by default that takes a second, in which it runs empty.
+            client.set("fetch.queue.backoff.ms", "10");
+        }
         let consumer: BaseConsumer = client.create()?;
         let inputs: Vec<&str> = declared.stage.inputs().collect();
         consumer.subscribe(&inputs)?;

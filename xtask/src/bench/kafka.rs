@@ -58,12 +58,21 @@ impl Row {
 
 /// All rows in their order.
 const ROWS: &[Row] = &[
-    bare("100 bytes, plain: bare loop", "plain 100 bare"),
-    beside("100 bytes, plain: host", "plain 100 host", "plain 100 bare").goal(),
+    bare("100 bytes, plain: bare loop, no headers", "plain 100 bare"),
+    bare(
+        "100 bytes, plain: bare loop, headers as long as a stamp added",
+        "plain 100 bare adding headers",
+    ),
+    beside(
+        "100 bytes, plain: host",
+        "plain 100 host",
+        "plain 100 bare adding headers",
+    )
+    .goal(),
     beside(
         "100 bytes, plain: host with a state for each key",
         "plain 100 stateful",
-        "plain 100 bare",
+        "plain 100 bare adding headers",
     ),
     bare(
         "100 bytes, stamped: bare loop, headers dropped",
@@ -79,12 +88,21 @@ const ROWS: &[Row] = &[
         "stamped 100 bare with headers",
     )
     .goal(),
-    bare("1 KiB, plain: bare loop", "plain 1024 bare"),
-    beside("1 KiB, plain: host", "plain 1024 host", "plain 1024 bare").goal(),
+    bare("1 KiB, plain: bare loop, no headers", "plain 1024 bare"),
+    bare(
+        "1 KiB, plain: bare loop, headers as long as a stamp added",
+        "plain 1024 bare adding headers",
+    ),
+    beside(
+        "1 KiB, plain: host",
+        "plain 1024 host",
+        "plain 1024 bare adding headers",
+    )
+    .goal(),
     beside(
         "1 KiB, plain: host with a state for each key",
         "plain 1024 stateful",
-        "plain 1024 bare",
+        "plain 1024 bare adding headers",
     ),
     bare(
         "1 KiB, stamped: bare loop, headers dropped",

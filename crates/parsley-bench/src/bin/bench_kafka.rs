@@ -28,6 +28,7 @@ struct Arguments {
 const PLAIN: &[(&str, Passer)] = &[
     ("bare", Passer::Bare),
     ("host", Passer::Host),
+    ("bare adding headers", Passer::BareAddingHeaders),
     ("stateful", Passer::StatefulHost),
 ];
 const STAMPED: &[(&str, Passer)] = &[

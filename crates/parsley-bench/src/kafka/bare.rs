@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::{BorrowedMessage, Message};
+use rdkafka::message::{BorrowedMessage, Header, Message, OwnedHeaders};
 use rdkafka::producer::{BaseProducer, BaseRecord, DeliveryResult, Producer, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
@@ -24,6 +24,9 @@ const REPORTS_EVERY: u64 = 500;
 
 /// How long to wait for a report before it is looked for again.
 const MOMENT: Duration = Duration::from_micros(200);
+
+/// How often those who send are told to hurry while reports are waited for, as the host does.
+const HURRY_EVERY: Duration = Duration::from_millis(5);
 
 /// Keeps what failed.
 #[derive(Default)]
@@ -46,8 +49,26 @@ impl ProducerContext for Reports {
     }
 }
 
-/// Passes all records on, with or without their headers.
-pub fn run(cluster: &Cluster, input: &Input, sink: &str, with_headers: bool) -> Outcome<Measured> {
+/// What becomes of headers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headers {
+    /// They stay behind.
+    Dropped,
+    /// They come along.
+    PassedOn,
+    /// Each record is given those of a stamp with two claims, which is what a stage stamps that passes one input on to one topic.
+    Added,
+}
+
+/// The names of a stamp's headers, and how long their values are: a clock of two claims, a sender, a sequence number.
+const STAMP: [(&str, &[u8]); 3] = [
+    ("vc", &[0x11; 64]),
+    ("vc-sender", &[0x22; 16]),
+    ("vc-seq", &[0x33; 8]),
+];
+
+/// Passes all records on.
+pub fn run(cluster: &Cluster, input: &Input, sink: &str, headers: Headers) -> Outcome<Measured> {
     let producer: BaseProducer<Reports> = cluster
         .client()
         .set("transactional.id", sink)
@@ -82,7 +103,7 @@ pub fn run(cluster: &Cluster, input: &Input, sink: &str, with_headers: bool) -> 
         let mut polled = Some(first);
         while let Some(message) = polled {
             let message = message?;
-            pass_on(&producer, &message, sink, with_headers)?;
+            pass_on(&producer, &message, sink, headers)?;
             next[message.partition() as usize] = Some(message.offset() + 1);
             passed += 1;
             if passed % REPORTS_EVERY == 0 {
@@ -104,15 +125,24 @@ fn pass_on(
     producer: &BaseProducer<Reports>,
     message: &BorrowedMessage<'_>,
     sink: &str,
-    with_headers: bool,
+    headers: Headers,
 ) -> Outcome<()> {
     let mut record: BaseRecord<'_, [u8], [u8]> = BaseRecord::to(sink);
     record.key = message.key();
     record.payload = message.payload();
     record.timestamp = message.timestamp().to_millis();
-    if with_headers {
-        record.headers = message.headers().map(|headers| headers.detach());
-    }
+    record.headers = match headers {
+        Headers::Dropped => None,
+        Headers::PassedOn => message.headers().map(|headers| headers.detach()),
+        Headers::Added => {
+            let mut added = OwnedHeaders::new_with_capacity(STAMP.len());
+            for (key, value) in STAMP {
+                let value = Some(value);
+                added = added.insert(Header { key, value });
+            }
+            Some(added)
+        }
+    };
     while let Err((error, back)) = producer.send(record) {
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
             return Err(error.into());
@@ -121,6 +151,11 @@ fn pass_on(
         take_reports(producer);
     }
     Ok(())
+}
+
+/// Has sent what lingers. `rdkafka` says so for a moment in each turn of its wait.
+fn hurry(producer: &BaseProducer<Reports>) {
+    let _ = producer.flush(Duration::from_millis(1));
 }
 
 /// Takes the reports that are there, or waits for a moment if there is none.
@@ -138,8 +173,7 @@ fn commit(
     topic: &str,
     next: &[Option<i64>],
 ) -> Outcome<()> {
-    // Wakes what lingers.
-    let _ = producer.flush(Duration::ZERO);
+    hurry(producer);
     let mut positions = TopicPartitionList::new();
     for (partition, next) in (0..).zip(next) {
         if let Some(next) = next {
@@ -148,7 +182,12 @@ fn commit(
     }
     let group = consumer.group_metadata().ok_or("no member of a group")?;
     producer.send_offsets_to_transaction(&positions, &group, BOUND)?;
-    while producer.flush(Duration::ZERO).is_err() {
+    let mut hurried = Instant::now();
+    while producer.in_flight_count() > 0 {
+        if hurried.elapsed() >= HURRY_EVERY {
+            hurry(producer);
+            hurried = Instant::now();
+        }
         take_reports(producer);
     }
     let failure = producer.context().failure.lock();

@@ -70,6 +70,7 @@ impl Cluster {
         let properties = [
             // A partition's queue that is full is looked at again soon; by default that takes a second, in which it runs empty.
             ("fetch.queue.backoff.ms", "10"),
+            // The host's own defaults: batches fill in the middle of a transaction, and end with it.
             ("linger.ms", "20"),
         ];
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
