@@ -9,7 +9,6 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parsley_stage::App;
-use uuid::Uuid;
 
 use crate::board::Board;
 use crate::cluster::Cluster;
@@ -146,7 +145,6 @@ impl KafkaHost {
                 topic: topic.to_owned(),
             });
         }
-        let process = Uuid::new_v4();
         let cluster = Cluster::new(&self.config).map_err(StartError::Client)?;
         let mut stages = Vec::new();
         for stage in app.stages() {
@@ -156,7 +154,6 @@ impl KafkaHost {
                 self.audit.clone(),
                 app,
                 stage,
-                process,
             );
             let resolved = match declared.resolve(&cluster) {
                 Ok(resolved) => Some(Arc::new(resolved)),

@@ -12,8 +12,8 @@ pub(crate) fn fold_changelog(app: &App, stage: &Stage) -> String {
     format!("{}-fold-changelog", app.consumer_group(stage))
 }
 
-/// The transactional id of one of a process's workers: no two workers share one, so none fences another by it. What fences a task's former
-/// owner is the generation that its positions are sent with.
-pub(crate) fn transactional_id(group: &str, process: uuid::Uuid, worker: usize) -> String {
-    format!("{group}-{process}-{worker}")
+/// The transactional id of a producer of one of a process's workers, another one each time (decision K19). No two producers share one, so none fences
+/// another by it. What fences a task's former owner is the generation that its positions are sent with.
+pub(crate) fn transactional_id(group: &str, worker: usize) -> String {
+    format!("{group}-{}-{worker}", uuid::Uuid::new_v4())
 }

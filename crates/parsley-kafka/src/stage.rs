@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
-use uuid::Uuid;
 
 use crate::changelog::{self, ChangelogError};
 use crate::cluster::{self, Cluster, ClusterError};
@@ -155,7 +154,6 @@ pub(crate) struct Declared {
     pub(crate) stage: Stage,
     pub(crate) stage_name: Arc<str>,
     pub(crate) group: String,
-    pub(crate) process: Uuid,
     /// Where the account of deliveries is kept, if it is.
     pub(crate) audit: Option<Arc<str>>,
     /// How late each input is let in.
@@ -171,7 +169,6 @@ impl Declared {
         audit: Option<Arc<str>>,
         app: &App,
         stage: &Stage,
-        process: Uuid,
     ) -> Self {
         Self {
             config,
@@ -180,7 +177,6 @@ impl Declared {
             application: app.name().to_owned(),
             stage_name: stage.name().into(),
             group: app.consumer_group(stage),
-            process,
             ordering_changelog: names::ordering_changelog(app, stage),
             fold_changelog: names::fold_changelog(app, stage),
             stage: stage.clone(),

@@ -166,8 +166,7 @@ impl<'a> Session<'a> {
                 .names()
                 .map(|(topic, name)| (topic, name.to_owned())),
         );
-        let id = names::transactional_id(&declared.group, declared.process, worker.number);
-        let producer = Producer::new(config, &id, smallest_limit(declared, &resolved))?;
+        let producer = new_producer(declared, worker.number, &resolved)?;
         let mut client = config.client();
         client
             .set("group.id", &declared.group)
@@ -250,6 +249,11 @@ impl<'a> Session<'a> {
         }
         self.producer.abort(until)?;
         let trouble = self.explained(trouble)?;
+        if let Trouble::Produce(ProduceError::Abort { .. }) = trouble {
+            // A cluster in trouble can forget to mark an abort. What it forgot would be committed with the next transaction of this producer.
+            let declared = &self.worker.declared;
+            self.producer = new_producer(declared, self.worker.number, &self.resolved)?;
+        }
         if let Trouble::Task { partition, error } = &trouble
             && let Some(refusal) = error.refusal()
         {
@@ -586,6 +590,16 @@ impl<'a> Session<'a> {
         tracing::debug!(%error, "the consumer reports");
         Ok(())
     }
+}
+
+/// A producer that shares its transactional id with none before it (decision K19).
+fn new_producer(
+    declared: &Declared,
+    worker: usize,
+    resolved: &Resolved,
+) -> Result<Producer, ProduceError> {
+    let id = names::transactional_id(&declared.group, worker);
+    Producer::new(&declared.config, &id, smallest_limit(declared, resolved))
 }
 
 /// The smallest batch that one of the topics takes which a stage's workers write to; `None` when the cluster does not tell.
