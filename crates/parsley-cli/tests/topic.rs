@@ -21,6 +21,34 @@ fn a_cluster_that_does_not_answer_ends_a_dump_with_6() {
     );
 }
 
+/// `--property sasl.password:hunter2`, a colon in place of `=`, was answered with "invalid value 'sasl.password:hunter2'": the password was on the
+/// screen, and in whatever keeps what programs say. The demo's property was as talkative.
+#[cfg(feature = "kafka")]
+#[test]
+fn a_mistyped_secret_is_not_printed() {
+    let dump = ["topic", "dump", "--brokers", "127.0.0.1:9", "--topic", "t"];
+    let demo = ["demo", "--brokers", "127.0.0.1:9"];
+    for command in [&dump[..], &demo[..]] {
+        for secret in [
+            "sasl.password:hunter2",
+            "=hunter2",
+            "hunter2",
+            "hunter2==",
+            "--hunter2",
+            "-hunter2",
+            "security.protocol=hunter2",
+        ] {
+            let good = ["--property", "client.id=c", "--property", secret];
+            let run = parsley(&[command, &good].concat(), b"");
+            assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{secret}");
+            assert!(!run.stderr.contains("hunter"), "{secret}: {}", run.stderr);
+            let named = run.stderr.contains("argument 2 of --property")
+                || run.stderr.contains("the property security.protocol");
+            assert!(named, "{secret}: {}", run.stderr);
+        }
+    }
+}
+
 #[cfg(not(feature = "kafka"))]
 #[test]
 fn a_build_without_kafka_says_so_and_how_to_get_it() {

@@ -39,7 +39,7 @@ use watch::{AllFed, Watch, look_out_for_failures, look_out_for_reader, spawn};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::property::property;
+use crate::property::Given;
 
 /// How many observations may queue up.
 const QUEUE: usize = 1024;
@@ -83,8 +83,13 @@ pub struct Options {
     #[arg(long, requires = "brokers")]
     pub create_topics: bool,
     /// A property of librdkafka, for security and the like; may be given several times
-    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property, requires = "brokers")]
-    pub properties: Vec<(String, String)>,
+    #[arg(
+        long = "property",
+        value_name = "KEY=VALUE",
+        allow_hyphen_values = true,
+        requires = "brokers"
+    )]
+    pub properties: Vec<Given>,
 }
 
 /// Runs the demo: over the commands of an input, or the built-in ones.

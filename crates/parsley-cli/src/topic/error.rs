@@ -15,6 +15,10 @@ pub enum TopicError {
         "this build cannot speak to Kafka: build it with `cargo build --release -p parsley-cli --features kafka`"
     )]
     NoKafka,
+    /// A property is none.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Property(#[from] crate::property::PropertyError),
     /// The topic cannot be read, or not any further.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
@@ -29,7 +33,7 @@ impl TopicError {
             #[cfg(not(feature = "kafka"))]
             Self::NoKafka => Exit::Usage,
             #[cfg(feature = "kafka")]
-            Self::Reader(parsley::kafka::ReaderError::Config(_)) => Exit::Usage,
+            Self::Property(_) | Self::Reader(parsley::kafka::ReaderError::Config(_)) => Exit::Usage,
             #[cfg(feature = "kafka")]
             Self::Reader(_) => Exit::Cluster,
         }

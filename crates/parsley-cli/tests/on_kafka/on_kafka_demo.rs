@@ -403,7 +403,10 @@ fn what_the_command_line_cannot_mean_is_refused() {
         (&["--property", "a=b"], "--brokers"),
         (&["--brokers", "a:1", "--property", "acks"], "KEY=VALUE"),
         (&["--brokers", "a:1", "--property", "acks=1"], "acks"),
-        (&["--brokers", "a:1", "--property", "no.such=x"], "no.such"),
+        (
+            &["--brokers", "a:1", "--property", "no.such=x"],
+            "argument 1 of --property",
+        ),
     ];
     for (further, said) in wrong {
         let run = parsley(&[&["demo"], further].concat(), b"");

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::property::property;
+use crate::property::Given;
 
 #[cfg(feature = "kafka")]
 mod line;
@@ -41,8 +41,12 @@ pub struct Options {
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = Isolation::ReadCommitted)]
     isolation: Isolation,
     /// A property of librdkafka, for security and the like; may be given several times
-    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
-    properties: Vec<(String, String)>,
+    #[arg(
+        long = "property",
+        value_name = "KEY=VALUE",
+        allow_hyphen_values = true
+    )]
+    properties: Vec<Given>,
 }
 
 /// What is printed of transactions.

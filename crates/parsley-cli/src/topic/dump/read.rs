@@ -12,6 +12,7 @@ use super::{From, Isolation, Options};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::plain::plain;
+use crate::property::checked;
 use crate::topic::TopicError;
 use crate::unread::unread;
 
@@ -27,7 +28,8 @@ pub fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let mut config = ReaderConfig::new(&options.brokers)
         .isolation(isolation)
         .until_end(options.until_end);
-    for (key, value) in &options.properties {
+    let properties = checked(&options.properties).map_err(TopicError::from)?;
+    for (key, value) in properties {
         config = config.property(key, value);
     }
     let selection = TopicSelection {

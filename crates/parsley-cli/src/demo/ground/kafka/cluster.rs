@@ -19,6 +19,7 @@ use super::PROPERTIES;
 use super::failure::ClusterFailure;
 use crate::demo::Options;
 use crate::plain::plain;
+use crate::property::checked;
 
 /// How long one answer may take before the question is asked again: not longer than a signal may go unnoticed.
 pub const ANSWER: Duration = Duration::from_secs(5);
@@ -58,7 +59,7 @@ impl Cluster {
         let mut properties: BTreeMap<String, String> = PROPERTIES
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .into();
-        properties.extend(options.properties.iter().cloned());
+        properties.extend(checked(&options.properties)?);
         let signal = Arc::new(AtomicUsize::new(0));
         let asked = Arc::new(AtomicBool::new(false));
         for &of in TERM_SIGNALS {

@@ -6,6 +6,7 @@ use parsley::kafka::{ConfigError, ReaderError, StageError, StartError};
 use rdkafka::error::KafkaError;
 
 use crate::exit::Exit;
+use crate::property::PropertyError;
 
 /// Why the demo cannot run on a cluster, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +15,9 @@ pub enum ClusterFailure {
     /// What the command line says of the cluster is not usable.
     #[error(transparent)]
     Config(ConfigError),
+    /// A property on the command line is none.
+    #[error(transparent)]
+    Property(#[from] PropertyError),
     /// There is no directory for what tasks keep while they run.
     #[error("no temporary directory: {0}")]
     Directory(#[source] io::Error),
@@ -78,7 +82,10 @@ impl ClusterFailure {
     /// The exit code that stands for it.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Config(_) | Self::MissingTopics { .. } | Self::OtherTopics { .. } => Exit::Usage,
+            Self::Config(_)
+            | Self::Property(_)
+            | Self::MissingTopics { .. }
+            | Self::OtherTopics { .. } => Exit::Usage,
             Self::Directory(_) => Exit::Io,
             Self::Start(StartError::Stage(StageError::Refused { .. })) => Exit::Refused,
             Self::Signals(_) | Self::Interrupted { .. } => Exit::Failed,
