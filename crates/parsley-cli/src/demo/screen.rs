@@ -361,14 +361,22 @@ fn write_totals(out: &mut impl Write, style: Style, summary: &Summary) -> io::Re
         out,
         "{matched}  the views, beside an independent replay of the commands\n"
     )?;
-    if summary.is_good() {
-        writeln!(
-            out,
-            "{}",
-            style.good("✓ Every cause was delivered before its effects.")
-        )
-    } else {
-        writeln!(out, "{}", style.bad("✗ Causal order was broken."))
+    let verdict = verdict(summary);
+    match summary.is_good() {
+        true => writeln!(out, "{}", style.good(verdict)),
+        false => writeln!(out, "{}", style.bad(verdict)),
+    }
+}
+
+/// What it comes to. Views may differ though the order was right, as where state was lost.
+fn verdict(summary: &Summary) -> &'static str {
+    match (summary.inversions_delivered, summary.views_match) {
+        (0, true) => "✓ Every cause was delivered before its effects.",
+        (0, false) => {
+            "✗ The views are not what the commands come to; every cause was delivered before its effects."
+        }
+        (_, true) => "✗ Causal order was broken.",
+        (_, false) => "✗ Causal order was broken, and the views are not what the commands come to.",
     }
 }
 
@@ -387,6 +395,31 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// "Causal order was broken" stood below "0 deliveries did come before their cause" when only the views differed, as after a changelog was
+    /// deleted.
+    #[test]
+    fn the_verdict_says_which_of_the_two_was_wrong() {
+        let said = |inversions_delivered, views_match| {
+            let summary = Summary {
+                inversions_delivered,
+                views_match,
+                ..Summary::default()
+            };
+            let mut out = Vec::new();
+            write_totals(&mut out, Style::of_stdout(), &summary).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            let broken = text.contains("Causal order was broken");
+            let differ = text.contains("views are not what");
+            assert_eq!(text.contains('✓'), summary.is_good(), "{text}");
+            assert_eq!(text.contains('✗'), !summary.is_good(), "{text}");
+            (broken, differ)
+        };
+        assert_eq!(said(0, true), (false, false));
+        assert_eq!(said(0, false), (false, true));
+        assert_eq!(said(2, true), (true, false));
+        assert_eq!(said(2, false), (true, true));
+    }
 
     #[test]
     fn digits_are_grouped_by_three() {
