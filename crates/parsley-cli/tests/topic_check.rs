@@ -105,6 +105,7 @@ fn a_trace_of_the_demo_is_right() {
             "channel order and duplicates of dumps",
             "sequences of senders",
             "clocks of a sender do not shrink",
+            "what was delivered is in the log",
         ];
         let is_about_dumps = about_dumps.iter().any(|name| made["check"] == **name);
         assert_eq!(made["judged"] == 0, is_about_dumps, "{made}");

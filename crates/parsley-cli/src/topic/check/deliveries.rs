@@ -13,6 +13,8 @@ pub struct Judged {
     pub deliveries: u64,
     /// Deliveries of records whose real past is known.
     pub causes: u64,
+    /// Deliveries of records whose place a dump covers.
+    pub in_log: u64,
     /// Records whose clock was held against what their sender had been delivered.
     pub stamps: u64,
 }
@@ -52,7 +54,13 @@ struct Consumed {
 }
 
 /// Judges every task.
-pub fn judge(world: &World, logs: &Logs, causes: &Causes, findings: &mut Findings) -> Judged {
+pub fn judge(
+    world: &World,
+    logs: &Logs,
+    causes: &Causes,
+    compacted: &[String],
+    findings: &mut Findings,
+) -> Judged {
     let mut judged = Judged::default();
     for task in 0..count(world.histories.len()) {
         let mut history = History {
@@ -66,6 +74,7 @@ pub fn judge(world: &World, logs: &Logs, causes: &Causes, findings: &mut Finding
         history.sends();
         for delivery in &world.histories[task as usize] {
             history.deliver(*delivery, causes);
+            judged.in_log += u64::from(history.in_log(*delivery, compacted));
             judged.deliveries += 1;
             let record = world.deliveries[*delivery as usize].record;
             judged.causes += u64::from(causes.of(record).is_some());
@@ -227,6 +236,23 @@ impl History<'_> {
         for (cause, offset) in past.iter().filter(|cause| cause.0 != channel) {
             raise(&mut self.asked.causes, *cause, *offset, at);
         }
+    }
+
+    /// What a dump covers and does not have was not there to be delivered, unless compaction has taken it. Returns whether this was judged.
+    fn in_log(&mut self, at: DeliveryNo, compacted: &[String]) -> bool {
+        let world = self.world;
+        let record = &world.records[world.deliveries[at as usize].record as usize];
+        let topic = world.topics[record.channel as usize].as_deref();
+        if compacted.iter().any(|name| topic == Some(name))
+            || !world.is_covered(record.channel, record.offset)
+        {
+            return false;
+        }
+        if !record.is_in_log {
+            let found = "a dump has records before and behind it, and not it".to_owned();
+            self.wrong(Kind::NotInLog, at, found, None);
+        }
+        true
     }
 
     /// What is known of the channels that the task was delivered, from its first delivery there on, and was never delivered, although

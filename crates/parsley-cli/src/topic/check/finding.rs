@@ -37,6 +37,8 @@ pub enum Kind {
     NotDelivered,
     /// A record was passed over: later ones of its channel were delivered.
     Skipped,
+    /// A record was delivered that a dump which covers its offset does not have.
+    NotInLog,
     /// A record was sent for two deliveries.
     SentTwice,
     /// A record was delivered before it was sent.
@@ -63,6 +65,7 @@ impl Kind {
             Self::DeliveredAfterEffect => "delivered-after-effect",
             Self::NotDelivered => "not-delivered",
             Self::Skipped => "skipped",
+            Self::NotInLog => "not-in-log",
             Self::SentTwice => "sent-twice",
             Self::DeliveredBeforeSent => "delivered-before-sent",
             Self::StampIncomplete => "stamp-incomplete",

@@ -13,6 +13,10 @@ use crate::clock::{ClockJson, JsonFault};
 use crate::object::{self, Misshapen, Object};
 use crate::plain::clipped;
 
+mod told;
+
+pub use told::Told;
+
 /// What a line says.
 #[derive(Debug)]
 pub enum Line<'a> {
@@ -34,6 +38,8 @@ pub struct Dumped<'a> {
     pub is_committed: bool,
     /// A digest of what the record is, whatever the line looks like.
     pub content: u64,
+    /// What a delivery of it has to tell as well.
+    pub told: Told,
     /// The delivery that it tells of, when it is an entry of an account of deliveries.
     pub account: Option<Delivered<'a>>,
 }
@@ -54,6 +60,8 @@ pub struct Delivered<'a> {
     pub channel: Channel,
     pub offset: i64,
     pub clock: Clock,
+    /// What it says of the record's key and value.
+    pub told: Told,
     /// The sender; `None` when the line does not tell.
     pub sender: Option<Option<(SenderId, i64)>>,
     /// Which of the task's deliveries it is, from 0.
@@ -115,12 +123,12 @@ struct LineJson<'a> {
     partition: Option<i32>,
     #[serde(borrow)]
     timestamp_ms: Option<&'a RawValue>,
-    #[serde(borrow)]
-    key: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "object::present")]
+    key: Option<Option<&'a RawValue>>,
     #[serde(borrow)]
     key_hex: Option<&'a RawValue>,
-    #[serde(borrow)]
-    value: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "object::present")]
+    value: Option<Option<&'a RawValue>>,
     #[serde(borrow)]
     value_hex: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -164,6 +172,7 @@ fn delivered(json: LineJson<'_>) -> Result<Delivered<'_>, LineFault> {
         key,
         in_what: "a delivery",
     };
+    let told_of_record = Told::by_trace(&json);
     let sent = json.sent.map(|sent| {
         let read = |Object(sent): Object<SentJson<'_>>| -> Result<Sent<'_>, LineFault> {
             Ok(Sent {
@@ -188,6 +197,7 @@ fn delivered(json: LineJson<'_>) -> Result<Delivered<'_>, LineFault> {
         channel: channel(&json.channel.ok_or_else(|| absent("channel"))?)?,
         offset: not_negative("offset", json.offset.ok_or_else(|| absent("offset"))?)?,
         clock: clock.0.into_clock()?,
+        told: told_of_record,
         sender: told.then_some(sender),
         number: json.delivery,
         sent: sent.transpose()?,
@@ -200,11 +210,13 @@ fn dumped(json: LineJson<'_>) -> Result<Dumped<'_>, LineFault> {
         in_what: "a dumped record (or `stage`, if it is a delivery)",
     };
     let mut content = DefaultHasher::new();
+    let told = Told::by_dump(&json);
+    let value = json.value.flatten();
     let parts = [
         json.timestamp_ms,
-        json.key,
+        json.key.flatten(),
         json.key_hex,
-        json.value,
+        value,
         json.value_hex,
         json.headers,
         json.header_error,
@@ -239,7 +251,8 @@ fn dumped(json: LineJson<'_>) -> Result<Dumped<'_>, LineFault> {
             }
         },
         content: content.finish(),
-        account: json.value.map_or(Ok(None), account)?,
+        told,
+        account: value.map_or(Ok(None), account)?,
     })
 }
 
@@ -256,7 +269,7 @@ fn account(value: &RawValue) -> Result<Option<Delivered<'static>>, LineFault> {
     let Ok(entry) = AuditRecord::decode(Some(text.as_bytes())) else {
         return Ok(None);
     };
-    let Audited::Delivered { clock, .. } = &entry.audited else {
+    let Audited::Delivered { clock, key, .. } = &entry.audited else {
         return Ok(None);
     };
     Ok(Some(Delivered {
@@ -266,6 +279,7 @@ fn account(value: &RawValue) -> Result<Option<Delivered<'static>>, LineFault> {
         channel: entry.channel,
         offset: not_negative("offset", entry.offset)?,
         clock: wire::decode(clock)?.into_clock(),
+        told: Told::by_account(key.as_deref()),
         sender: None,
         number: None,
         sent: None,

@@ -38,7 +38,7 @@ pub struct Options {
     /// How many violations are shown; all are counted
     #[arg(long, value_name = "N", default_value_t = 100)]
     show: usize,
-    /// A topic that is compacted: sequences may be missing there. May be given several times
+    /// A topic that is compacted: records and sequences may be missing there. May be given several times
     #[arg(long, value_name = "TOPIC")]
     compacted: Vec<String>,
 }
@@ -115,7 +115,7 @@ fn judge(world: &World, findings: &mut Findings, compacted: &[String]) -> Report
         false => Causes::default(),
     };
     let dumps = dumps::judge(world, &logs, compacted, findings);
-    let tasks = deliveries::judge(world, &logs, &causes, findings);
+    let tasks = deliveries::judge(world, &logs, &causes, compacted, findings);
     Report {
         dumps,
         tasks,

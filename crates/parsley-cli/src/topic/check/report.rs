@@ -151,6 +151,8 @@ impl Report {
         let no_dumps = (!made.has_dumps).then_some("no dumped record was given");
         let no_deliveries = (!made.has_deliveries)
             .then_some("no delivery was given: neither a trace nor a dump of an account");
+        let no_log = no_deliveries.or(no_dumps).or((tasks.in_log == 0)
+            .then_some("no dump covers what was delivered, or its topic is compacted"));
         let no_sends = no_deliveries.or((!made.tells_sends).then_some(
             "the deliveries do not tell what was sent for them: an account has no `sent`, and clocks alone do not tell who sent a record",
         ));
@@ -167,6 +169,7 @@ impl Report {
                 tasks.deliveries,
                 no_deliveries,
             ),
+            check("what was delivered is in the log", tasks.in_log, no_log),
             check(
                 "claims are delivered first",
                 tasks.deliveries,

@@ -8,6 +8,7 @@ use super::world::{Place, World};
 use super::*;
 
 mod by_causes;
+mod by_log;
 mod by_oracle;
 
 /// Judges files of lines. Returns the kinds found, with the number of the record's offset.

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use parsley_core::{Channel, Clock, SenderId};
 
 use super::finding::{Finding, Findings, Kind};
-use super::line::{Delivered, Dumped, Line};
+use super::line::{Delivered, Dumped, Line, Told};
 
 pub type ChannelNo = u32;
 pub type SenderNo = u32;
@@ -96,6 +96,10 @@ pub struct Record {
     pub claims: Option<Claims>,
     /// The dump that has it: the place, and a digest of what it is.
     pub dumped: Option<(Place, u64)>,
+    /// Whether a dump of what is committed has it.
+    pub is_in_log: bool,
+    /// What was told of its key and value.
+    pub content: Told,
     /// Whether it is known to be committed: by a read-committed dump, or because it was delivered or sent in a step that stands.
     pub is_committed: bool,
     /// The delivery that it was sent for, and the sequence that was told with it.
@@ -123,6 +127,14 @@ pub struct Delivery {
     account_offset: i64,
     /// What was sent for it, within [`World::sent`].
     sent: (u32, u32),
+}
+
+/// The range that a dump covers.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    file: u32,
+    first: i64,
+    last: i64,
 }
 
 /// Who tells of a task. The same task in a trace and in an account has two histories.
@@ -159,6 +171,8 @@ pub struct World {
     pub tells_sends: bool,
     /// The last offset of each channel in the file that is read.
     last_in_file: HashMap<ChannelNo, i64>,
+    /// What each file has of a channel by a dump of what is committed: its first and last offset. That of the file that is read is the last one.
+    ranges: HashMap<ChannelNo, Vec<Range>>,
 }
 
 impl World {
@@ -184,7 +198,10 @@ impl World {
             other,
             ..Finding::new(kind, place, found)
         };
-        if !line.is_committed {
+        if line.is_committed {
+            self.cover(channel, line.offset, place.file);
+            self.records[record as usize].is_in_log = true;
+        } else {
             self.uncommitted.insert(channel);
         }
         let last = self.last_in_file.get(&channel).copied();
@@ -218,6 +235,7 @@ impl World {
         self.dumped += 1;
         self.records[record as usize].dumped = Some((place, line.content));
         self.records[record as usize].is_committed |= line.is_committed;
+        self.learn_content(record, line.told, place, findings);
         match line.stamp {
             Some(stamp) => {
                 let sender = Some(stamp.sender);
@@ -253,6 +271,7 @@ impl World {
         let record = self.record(channel, line.offset, place);
         self.records[record as usize].is_committed = true;
         self.learn(record, line.clock, line.sender, place, findings);
+        self.learn_content(record, line.told, place, findings);
         if let Some(before) = self.by_delivered.get(&(task, record)) {
             let before = &self.deliveries[*before as usize];
             if before.place.file != place.file && before.number == line.number {
@@ -347,6 +366,55 @@ impl World {
         }
     }
 
+    /// What a line says of a record's key and value, against what was said before.
+    fn learn_content(
+        &mut self,
+        record: RecordNo,
+        told: Told,
+        place: Place,
+        findings: &mut Findings,
+    ) {
+        let known = &mut self.records[record as usize];
+        let other = Some((None, known.told));
+        let parts = [
+            ("keys", &mut known.content.key, told.key),
+            ("values", &mut known.content.value, told.value),
+        ];
+        for (what, before, now) in parts {
+            if before.is_some() && now.is_some() && *before != now {
+                let found = format!("two lines tell the record with different {what}");
+                findings.add(Finding {
+                    record: Some(record),
+                    other,
+                    ..Finding::new(Kind::Contradiction, place, found)
+                });
+            }
+            *before = before.or(now);
+        }
+    }
+
+    fn cover(&mut self, channel: ChannelNo, offset: i64, file: u32) {
+        let ranges = self.ranges.entry(channel).or_default();
+        match ranges.last_mut().filter(|range| range.file == file) {
+            Some(range) => {
+                range.first = range.first.min(offset);
+                range.last = range.last.max(offset);
+            }
+            None => ranges.push(Range {
+                file,
+                first: offset,
+                last: offset,
+            }),
+        }
+    }
+
+    /// Whether a dump of what is committed covers an offset: it stands between two that the dump has, or is one of them.
+    pub fn is_covered(&self, channel: ChannelNo, offset: i64) -> bool {
+        let ranges = self.ranges.get(&channel).into_iter().flatten();
+        let mut ranges = ranges.filter(|range| (range.first..=range.last).contains(&offset));
+        ranges.next().is_some()
+    }
+
     fn claims(&mut self, clock: &Clock) -> Claims {
         let offsets = clock.offsets().iter();
         let mut offsets: Vec<_> = offsets
@@ -391,6 +459,8 @@ impl World {
                 sender: None,
                 claims: None,
                 dumped: None,
+                is_in_log: false,
+                content: Told::default(),
                 is_committed: false,
                 sent_for: None,
                 sent_sequence: None,
