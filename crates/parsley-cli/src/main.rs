@@ -1,6 +1,7 @@
 //! The `parsley` program: a demonstration, node scripts, clocks, topics, simulated worlds.
 
 mod args;
+mod brokers;
 mod clock;
 mod demo;
 mod exit;

@@ -49,6 +49,28 @@ fn a_mistyped_secret_is_not_printed() {
     }
 }
 
+/// `--brokers ,` and `--brokers a:99999` were asked for 10 s, or for ever by the demo, and `--topic ''` was a topic that the cluster does not know.
+#[test]
+fn brokers_and_topics_that_cannot_be_are_refused() {
+    for (brokers, said) in [
+        (",", "broker 1 is empty"),
+        ("a:1,,b:1", "broker 2 is empty"),
+        ("a:1,b:99999", "broker 2, `b:99999`, has no port"),
+        ("a:port", "broker 1, `a:port`, has no port"),
+    ] {
+        let dump = ["topic", "dump", "--topic", "t", "--brokers", brokers];
+        for command in [&dump[..], &["demo", "--brokers", brokers]] {
+            let run = parsley(command, b"");
+            assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{command:?}");
+            assert!(run.stderr.contains(said), "{command:?}: {}", run.stderr);
+        }
+    }
+    let dump = ["topic", "dump", "--brokers", "127.0.0.1:9", "--topic", ""];
+    let run = parsley(&dump, b"");
+    assert_eq!((run.code, run.stdout.as_str()), (2, ""));
+    assert!(run.stderr.contains("--topic"), "{}", run.stderr);
+}
+
 #[cfg(not(feature = "kafka"))]
 #[test]
 fn a_build_without_kafka_says_so_and_how_to_get_it() {

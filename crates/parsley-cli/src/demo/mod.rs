@@ -36,6 +36,7 @@ use screen::Screen;
 use trace::{Occupied, TraceFile};
 use watch::{AllFed, Watch, look_out_for_failures, look_out_for_reader, spawn};
 
+use crate::brokers::Brokers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::input::Input;
@@ -78,7 +79,7 @@ pub struct Options {
     pub data: Option<PathBuf>,
     /// Run on the brokers of a cluster (HOST:PORT, several separated by commas), with all that earlier runs left there
     #[arg(long, value_name = "BROKERS", conflicts_with = "data")]
-    pub brokers: Option<String>,
+    pub brokers: Option<Brokers>,
     /// Make the demo's topics that the cluster does not have
     #[arg(long, requires = "brokers")]
     pub create_topics: bool,

@@ -124,7 +124,7 @@ pub fn open(options: &Options, bell: &Bell) -> Result<Box<dyn Ground>, DemoError
     match &options.brokers {
         None => Ok(Box::new(Embedded::open(options.data.as_deref(), bell)?)),
         #[cfg(feature = "kafka")]
-        Some(brokers) => Ok(Box::new(Kafka::open(brokers, options, bell)?)),
+        Some(brokers) => Ok(Box::new(Kafka::open(brokers.as_str(), options, bell)?)),
         #[cfg(not(feature = "kafka"))]
         Some(_) => Err(DemoError::WithoutKafka),
     }

@@ -62,7 +62,10 @@ struct RawHeaderLine {
 
 #[derive(Serialize)]
 struct HeaderLine<'a> {
-    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Text<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name_hex: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Text<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,10 +129,11 @@ pub fn write(
     let (value, value_hex) = shown(record.value.as_deref());
     let others = record.headers.iter().filter(|header| !is_stamp(header));
     let headers = others.map(|header| {
+        let (name, name_hex) = shown(Some(&header.name));
         let (value, value_hex) = shown(header.value.as_deref());
         HeaderLine {
-            // The reader hands out names as text.
-            name: str::from_utf8(&header.name).unwrap_or_default(),
+            name,
+            name_hex,
             value,
             value_hex,
         }
@@ -200,6 +204,15 @@ mod tests {
         assert_eq!(line.get("value"), Some(&Value::Null));
         assert_eq!(line.get("timestamp_ms"), Some(&Value::Null));
         assert_eq!(line["headers"], json!([{"name": "raw", "value_hex": "ff"}]));
+    }
+
+    /// A name that is no text was shown as an empty one.
+    #[test]
+    fn the_name_of_a_header_may_be_no_text() {
+        let mut header = Header::new("x", "y");
+        header.name = Bytes::from_static(&[b'x', 0xff]);
+        let line = line(&record(vec![header]));
+        assert_eq!(line["headers"], json!([{"name_hex": "78ff", "value": "y"}]));
     }
 
     #[test]

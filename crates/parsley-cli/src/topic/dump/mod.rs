@@ -4,7 +4,9 @@ use std::io::Write;
 use std::str::FromStr;
 
 use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
 
+use crate::brokers::Brokers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::property::Given;
@@ -23,9 +25,9 @@ mod read;
 pub struct Options {
     /// Where to find the cluster: host:port, several separated by commas
     #[arg(long, value_name = "HOST:PORT[,...]")]
-    brokers: String,
+    brokers: Brokers,
     /// The topic
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     topic: String,
     /// Only this partition; may be given several times
     #[arg(long = "partition", value_name = "N", value_parser = clap::value_parser!(i32).range(0..))]

@@ -25,7 +25,7 @@ pub fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
         Isolation::ReadCommitted => kafka::Isolation::ReadCommitted,
         Isolation::ReadUncommitted => kafka::Isolation::ReadUncommitted,
     };
-    let mut config = ReaderConfig::new(&options.brokers)
+    let mut config = ReaderConfig::new(options.brokers.as_str())
         .isolation(isolation)
         .until_end(options.until_end);
     let properties = checked(&options.properties).map_err(TopicError::from)?;

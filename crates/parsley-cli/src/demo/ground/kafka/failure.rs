@@ -86,6 +86,7 @@ impl ClusterFailure {
             | Self::Property(_)
             | Self::MissingTopics { .. }
             | Self::OtherTopics { .. } => Exit::Usage,
+            Self::Start(StartError::Stage(StageError::CompactedInputs { .. })) => Exit::Usage,
             Self::Directory(_) => Exit::Io,
             Self::Start(StartError::Stage(StageError::Refused { .. })) => Exit::Refused,
             Self::Signals(_) | Self::Interrupted { .. } => Exit::Failed,
