@@ -31,6 +31,7 @@ impl Board {
             stage,
             number,
             state: WorkerState::Running,
+            has_joined: false,
             tasks: BTreeMap::new(),
             sweeps: 0,
             unanswered: 0,
@@ -97,6 +98,7 @@ impl Board {
 
     pub(crate) fn assigned(&self, worker: usize, partitions: &[i32]) {
         self.change(worker, |status| {
+            status.has_joined = true;
             status
                 .tasks
                 .retain(|partition, _| partitions.contains(partition));

@@ -61,6 +61,8 @@ pub struct WorkerStatus {
     pub number: usize,
     /// Whether it works.
     pub state: WorkerState,
+    /// Whether its group has given it partitions once, or told it that there are none for it. Until then it has no tasks because nobody knows.
+    pub has_joined: bool,
     /// The tasks of the partitions that are assigned to it.
     pub tasks: BTreeMap<i32, TaskStatus>,
     /// How often it was looked for what was deleted of what stamps claim.

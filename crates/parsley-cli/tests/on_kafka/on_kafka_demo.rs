@@ -329,6 +329,28 @@ fn two_processes_on_brokers_deliver_each_command_once() {
     assert_eq!(place.views(), seen.shown);
 }
 
+/// A run over what was done ended, with exit code 0, before its tasks were opened, so that none of them could say that its state was deleted.
+/// And where processes have more workers than there are partitions, one without any is as much at rest as the others.
+#[test]
+fn the_demo_does_not_end_over_state_that_is_lost() {
+    let place = Place::new();
+    let first = summary(&place.run(&["--create-topics"]));
+    let all = std::thread::scope(|scope| {
+        let runs = [(); 3].map(|()| scope.spawn(|| place.run(&[])));
+        runs.map(|run| run.join().expect("a run"))
+    });
+    for run in &all {
+        assert_eq!(summary(run), first);
+    }
+
+    let ends = place.ends();
+    delete_topic_on(&place.cluster.bootstrap(), "demo-commander-state-changelog");
+    let run = place.run(&[]);
+    assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
+    assert!(run.stderr.contains("commander"), "{}", run.stderr);
+    assert_eq!(place.ends(), ends);
+}
+
 /// One of these runs, in two dozen, never ended: a client that had asked for a topic a moment too early went on to say that there is none. And one
 /// ended with 6, as a partition that was just made had no leader yet.
 #[test]

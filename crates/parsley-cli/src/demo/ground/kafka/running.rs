@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parsley::App;
 use parsley::core::Offset;
-use parsley::kafka::{KafkaRunning, Status, TaskState, WorkerState};
+use parsley::kafka::{KafkaRunning, Status, TaskState, TaskStatus, WorkerState};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -54,6 +54,15 @@ impl OnBrokers {
             cluster: Arc::clone(cluster),
             running,
             groups: groups.collect::<Result<_, ClusterFailure>>()?,
+        })
+    }
+
+    /// Whether every task that this process has was opened. One that is refused never is: that ends the demo by itself.
+    fn has_opened(&self) -> bool {
+        let status = self.running.status();
+        status.workers.iter().all(|worker| {
+            let is_open = |task: &TaskStatus| task.state == TaskState::Running;
+            worker.has_joined && worker.tasks.values().all(is_open)
         })
     }
 
@@ -141,7 +150,8 @@ impl Application for OnBrokers {
     }
 
     fn await_rest(&self) -> Result<(), DemoError> {
-        while !self.is_at_rest()? {
+        // What opens may find that its state is lost, or deliver what was held. It is over when that is, whatever has been committed before.
+        while !(self.has_opened() && self.is_at_rest()?) {
             self.cluster.interrupted()?;
             thread::sleep(LOOK);
         }
