@@ -74,6 +74,18 @@ pub enum DemoError {
         /// How it differs.
         fault: OtherInput,
     },
+    /// A topic is not the one that the earlier runs had.
+    #[error(
+        "topic {topic} is not the one that the runs before had: it was made anew, its identity is {found} and was {noted}; nothing was changed"
+    )]
+    OtherTopic {
+        /// The topic's name.
+        topic: String,
+        /// The identity that was noted.
+        noted: String,
+        /// The identity that it has.
+        found: String,
+    },
     /// A record is not what the demo's stages write.
     #[error("{topic}:{partition}@{offset} is not what was expected: {reason}")]
     Record {
@@ -182,7 +194,8 @@ impl DemoError {
             | Self::TraceInData { .. }
             | Self::TraceToStandardOutput
             | Self::OtherApplication { .. }
-            | Self::OtherInput { .. } => Exit::Usage,
+            | Self::OtherInput { .. }
+            | Self::OtherTopic { .. } => Exit::Usage,
             _ => Exit::Failed,
         }
     }

@@ -59,7 +59,8 @@ impl Source {
         reader: Option<Reader>,
     ) -> Result<Self, Failure> {
         let origin = Origin::of(input.as_ref());
-        let taken = Taken::read(ground)?;
+        let mut taken = Taken::read(ground)?;
+        taken.stands_on(ground.identities())?;
         let mut lines = Lines::new(reader.unwrap_or_else(builtin::reader), LINE_LIMIT);
         let mut balances = Balances::default();
         if origin.comes_again() && ground.is_durable() {

@@ -1,5 +1,7 @@
 //! How much of the input was taken: noted in the transaction that takes it, so that no line is taken twice and none is passed over.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::error::DemoError;
@@ -62,6 +64,9 @@ pub struct Taken {
     file: TakenLines,
     #[serde(default)]
     stream: TakenLines,
+    /// Which topics the runs have had, by name: their identities. Notes of before have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    topics: BTreeMap<String, String>,
 }
 
 impl Taken {
@@ -115,6 +120,24 @@ impl Taken {
             Origin::File => &mut self.file,
             Origin::Stream => &mut self.stream,
         }
+    }
+
+    /// Holds the topics against those that were noted, and has them noted next time. A topic that was made anew has nothing of what was taken.
+    pub fn stands_on(&mut self, topics: BTreeMap<String, String>) -> Result<(), DemoError> {
+        for (topic, noted) in &self.topics {
+            match topics.get(topic) {
+                Some(found) if found != noted => {
+                    return Err(DemoError::OtherTopic {
+                        topic: topic.clone(),
+                        noted: noted.clone(),
+                        found: found.clone(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        self.topics.extend(topics);
+        Ok(())
     }
 
     /// The commands of all origins.
@@ -185,4 +208,40 @@ pub enum OtherInput {
     /// Those lines are others.
     #[error("begins with others")]
     Differs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topics(views: &str) -> BTreeMap<String, String> {
+        [("commands", "c"), ("views", views)]
+            .map(|(topic, id)| (topic.to_owned(), id.to_owned()))
+            .into()
+    }
+
+    /// Topics that were made anew between two runs were taken for those that the earlier ones had written to: what was taken of the input was
+    /// passed over, and nothing had come of it.
+    #[test]
+    fn a_topic_that_is_another_one_is_refused_and_named() {
+        // A note of before, and one that tells.
+        let mut taken: Taken =
+            serde_json::from_str(r#"{"built_in": {"lines": 2, "commands": 2, "malformed": 0}}"#)
+                .unwrap();
+        assert!(taken.stands_on(topics("v")).is_ok());
+        let noted = taken.entry().value;
+        let mut taken: Taken = serde_json::from_slice(&noted).unwrap();
+        assert!(taken.stands_on(topics("v")).is_ok());
+        let error = taken.stands_on(topics("w")).expect_err("another");
+        assert_eq!(error.exit(), crate::exit::Exit::Usage);
+        assert_eq!(
+            error.to_string(),
+            "topic views is not the one that the runs before had: it was made anew, its identity is w and was v; nothing was changed"
+        );
+        // Where topics have no identity nothing is noted, as before.
+        let mut taken = Taken::default();
+        assert!(taken.stands_on(BTreeMap::new()).is_ok());
+        let note = String::from_utf8(taken.entry().value).unwrap();
+        assert!(!note.contains("topics"), "{note}");
+    }
 }

@@ -349,6 +349,14 @@ fn the_demo_does_not_end_over_state_that_is_lost() {
     assert_eq!(run.code, 3, "{}{}", run.stdout, run.stderr);
     assert!(run.stderr.contains("commander"), "{}", run.stderr);
     assert_eq!(place.ends(), ends);
+
+    // A topic that was made anew is another one, and nothing is begun on it.
+    delete_topic_on(&place.cluster.bootstrap(), "views");
+    let run = place.run(&["--create-topics"]);
+    assert_eq!((run.code, &*run.stdout), (2, ""), "{}", run.stderr);
+    let said = "parsley: topic views is not the one that the runs before had";
+    assert!(run.stderr.starts_with(said), "{}", run.stderr);
+    assert_eq!(place.ends()["commands"], ends["commands"]);
 }
 
 /// One of these runs, in two dozen, never ended: a client that had asked for a topic a moment too early went on to say that there is none. And one

@@ -48,6 +48,11 @@ pub trait Ground {
     /// What it is to people: what an input has to fit.
     fn place(&self) -> &'static str;
 
+    /// The identities of its topics, by name, where a topic can be made anew between two runs; none where that takes the notes with it.
+    fn identities(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+
     /// In what portions commands come.
     fn pace(&self, input: Option<&Input>) -> Pace;
 

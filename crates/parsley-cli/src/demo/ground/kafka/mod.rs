@@ -7,6 +7,7 @@ mod running;
 mod topics;
 mod writer;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -50,6 +51,8 @@ const PROPERTIES: [(&str, &str); 3] = [
 pub struct Kafka {
     cluster: Arc<Cluster>,
     host: KafkaHost,
+    /// The identities of its topics, by name.
+    topics: BTreeMap<String, String>,
     /// Where tasks keep copies of their state while they run; the cluster has it all.
     _state: TempDir,
 }
@@ -74,7 +77,7 @@ impl Kafka {
                 // Nobody listens any more when the demo ends early.
                 rings.ring();
             });
-        topics::prepare(&cluster, options.create_topics)?;
+        let topics = topics::prepare(&cluster, options.create_topics)?;
         let (bell, asked) = (bell.clone(), Arc::clone(&cluster));
         spawn("look", move || {
             loop {
@@ -91,6 +94,7 @@ impl Kafka {
         Ok(Self {
             cluster,
             host,
+            topics,
             _state: state,
         })
     }
@@ -103,6 +107,10 @@ impl Ground for Kafka {
 
     fn place(&self) -> &'static str {
         "what these topics were"
+    }
+
+    fn identities(&self) -> BTreeMap<String, String> {
+        self.topics.clone()
     }
 
     /// A command is under way for as long as the adversary keeps it: more at once than in a process.

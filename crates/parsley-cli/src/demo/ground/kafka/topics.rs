@@ -1,9 +1,11 @@
 //! The demo's topics on a cluster: found, made, and looked into whether they are the demo's.
 
+use std::collections::BTreeMap;
 use std::thread;
 
 use futures_executor::block_on;
 use parsley::AuditRecord;
+use parsley::core::TopicId;
 use parsley::kafka::{ReadRecord, ReaderError, TopicReader, TopicSelection};
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -23,12 +25,16 @@ use crate::demo::topology::{
 /// What a topic was found to be.
 struct Found {
     partitions: i32,
+    id: Option<TopicId>,
     /// Its first record, if it has any.
     first: Option<ReadRecord>,
 }
 
-/// Finds the demo's topics, or makes them if that is asked for. They have to be as the demo makes them.
-pub fn prepare(cluster: &Cluster, create: bool) -> Result<(), ClusterFailure> {
+/// Finds the demo's topics, or makes them if that is asked for. They have to be as the demo makes them. Returns their identities, by name.
+pub fn prepare(
+    cluster: &Cluster,
+    create: bool,
+) -> Result<BTreeMap<String, String>, ClusterFailure> {
     if create {
         make(cluster)?;
     }
@@ -36,12 +42,19 @@ pub fn prepare(cluster: &Cluster, create: bool) -> Result<(), ClusterFailure> {
         let looks = TOPICS.map(|(topic, _)| scope.spawn(move || look(cluster, topic, create)));
         looks.map(|look| look.join().expect("looking into a topic does not panic"))
     });
+    let mut identities = BTreeMap::new();
     let (mut missing, mut has_commands, mut has_notes) = (Vec::new(), false, false);
     for ((topic, expected), found) in TOPICS.into_iter().zip(found) {
-        let Some(Found { partitions, first }) = found? else {
+        let Some(Found {
+            partitions,
+            id,
+            first,
+        }) = found?
+        else {
             missing.push(topic);
             continue;
         };
+        identities.extend(id.map(|id| (topic.to_owned(), id.to_string())));
         let other = |found| Err(ClusterFailure::OtherTopics { found });
         if partitions != expected {
             return other(format!(
@@ -68,7 +81,7 @@ pub fn prepare(cluster: &Cluster, create: bool) -> Result<(), ClusterFailure> {
         let found = format!("topic {COMMANDS} has records that topic {INPUT} does not know of");
         return Err(ClusterFailure::OtherTopics { found });
     }
-    Ok(())
+    Ok(identities)
 }
 
 /// Makes the topics that there are not, to keep everything: `parsley demo` goes on where it was whenever it is started again.
@@ -123,12 +136,17 @@ fn look(cluster: &Cluster, topic: &str, is_made: bool) -> Result<Option<Found>, 
         }
     };
     let partitions = i32::try_from(reader.positions().count()).unwrap_or(i32::MAX);
+    let id = reader.positions().next().map(|at| at.channel.topic);
     let mut first = None;
     while first.is_none() && !reader.is_at_end() {
         let records = cluster.ask(|| reader.poll(super::LOOK))?;
         first = records.into_iter().next();
     }
-    Ok(Some(Found { partitions, first }))
+    Ok(Some(Found {
+        partitions,
+        id,
+        first,
+    }))
 }
 
 /// Reads a record as one of the demo's.
