@@ -102,3 +102,17 @@ impl ClusterFailure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A topic that was set to be compacted ended the demo with 6, as a cluster that does not answer does, and whoever tries that again tried for
+    /// ever. It is how the topic is set up, as missing topics are.
+    #[test]
+    fn a_compacted_input_is_a_matter_of_configuration() {
+        let topics = vec!["commands".to_owned()];
+        let refused = StartError::Stage(StageError::CompactedInputs { topics });
+        assert_eq!(ClusterFailure::Start(refused).exit(), Exit::Usage);
+    }
+}
