@@ -312,8 +312,8 @@ mod tests {
         let text = table(&rates([69_000.0, 160_000.0, 30_000.0])).unwrap();
         assert!(line_of(&text, "100 bytes, plain: host").ends_with("| **missed** |"));
         assert_eq!(
-            line_of(&text, "100 bytes, plain: bare loop"),
-            "| 100 bytes, plain: bare loop | 100,000 | 50,000 to 200,000 | 1.2 µs | 0.5 µs |  |  |  |  |"
+            line_of(&text, "100 bytes, plain: bare loop, no headers"),
+            "| 100 bytes, plain: bare loop, no headers | 100,000 | 50,000 to 200,000 | 1.2 µs | 0.5 µs |  |  |  |  |"
         );
     }
 
