@@ -1,6 +1,6 @@
 //! One broker process.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -29,6 +29,9 @@ exec 3<&-
 exec "$@"
 "#;
 
+/// The file of a broker's properties in its folder.
+const PROPERTIES: &str = "server.properties";
+
 /// How long a broker may take to end by itself before it is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);
 
@@ -54,18 +57,19 @@ pub(crate) struct BrokerSpec<'a> {
     pub cluster_id: &'a str,
 }
 
-/// A running broker, ended on drop.
+/// A broker with a storage of its own, and its process while it runs.
 #[derive(Debug)]
 pub(crate) struct Broker {
-    process: Child,
-    lifeline: ChildStdin,
-    log: PathBuf,
+    java: PathBuf,
+    virtual_machine: Vec<String>,
+    folder: PathBuf,
+    running: Option<Running>,
 }
 
 impl Broker {
     /// Formats the broker's storage and starts it. It does not answer yet.
-    pub(crate) fn start(spec: &BrokerSpec<'_>) -> io::Result<Result<Self, FormatFailed>> {
-        let properties = spec.folder.join("server.properties");
+    pub(crate) fn start(spec: BrokerSpec<'_>) -> io::Result<Result<Self, FormatFailed>> {
+        let properties = spec.folder.join(PROPERTIES);
         fs::write(&properties, lines(&spec.properties))?;
         let log4j = spec.folder.join("log4j.properties");
         fs::write(&log4j, LOG4J)?;
@@ -99,15 +103,32 @@ impl Broker {
             }));
         }
 
-        let log = spec.folder.join("broker.log");
-        let out = File::create(&log)?;
+        let mut broker = Self {
+            java: spec.java.to_owned(),
+            virtual_machine: virtual_machine.into(),
+            folder: spec.folder,
+            running: None,
+        };
+        broker.run()?;
+        Ok(Ok(broker))
+    }
+
+    /// Runs the broker's process, if it does not run, on what its storage has. It does not answer yet.
+    pub(crate) fn run(&mut self) -> io::Result<()> {
+        if self.running.is_some() {
+            return Ok(());
+        }
+        let out = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.log())?;
         let mut process = Command::new("sh")
             .args(["-c", LIFELINE, "broker"])
-            .arg(&spec.folder)
-            .arg(spec.java)
-            .args(&virtual_machine)
+            .arg(&self.folder)
+            .arg(&self.java)
+            .args(&self.virtual_machine)
             .arg("kafka.Kafka")
-            .arg(&properties)
+            .arg(self.folder.join(PROPERTIES))
             .stdin(Stdio::piped())
             .stdout(out.try_clone()?)
             .stderr(out)
@@ -118,26 +139,48 @@ impl Broker {
             .stdin
             .take()
             .expect("standard input was asked for as a pipe");
-        Ok(Ok(Self {
-            process,
-            lifeline,
-            log,
-        }))
+        self.running = Some(Running { process, lifeline });
+        Ok(())
     }
 
-    /// How the broker ended, if it has.
+    /// How the broker ended by itself, if it has.
     pub(crate) fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.process.try_wait()
+        match &mut self.running {
+            Some(running) => running.process.try_wait(),
+            None => Ok(None),
+        }
     }
 
-    /// The id of the broker's process.
-    pub(crate) fn process_id(&self) -> u32 {
-        self.process.id()
+    /// The id of the broker's process, while it runs.
+    pub(crate) fn process_id(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.process.id())
+    }
+
+    /// Asks the broker to end, without waiting for it.
+    pub(crate) fn ask_to_end(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.signal(Signal::TERM);
+        }
+    }
+
+    /// Has the broker end: by itself within a bound, or at once.
+    pub(crate) fn end(&mut self, how: End) {
+        let Some(mut running) = self.running.take() else {
+            return;
+        };
+        match how {
+            End::Within(bound) => running.end(bound),
+            End::Killed => running.signal(Signal::KILL),
+        }
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder.join("broker.log")
     }
 
     /// The last lines of the broker's log.
     pub(crate) fn log_tail(&self) -> String {
-        match fs::read(&self.log) {
+        match fs::read(self.log()) {
             Ok(bytes) => {
                 let text = String::from_utf8_lossy(&bytes);
                 let all: Vec<&str> = text.lines().collect();
@@ -146,10 +189,35 @@ impl Broker {
             Err(error) => format!("(no log: {error})"),
         }
     }
+}
 
-    /// Asks the broker to end, without waiting for it.
-    pub(crate) fn ask_to_end(&mut self) {
+/// How a broker is to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// It hands over what it leads, and is killed if that takes longer.
+    Within(Duration),
+    /// It learns of nothing.
+    Killed,
+}
+
+/// A running process, ended on drop.
+#[derive(Debug)]
+struct Running {
+    process: Child,
+    lifeline: ChildStdin,
+}
+
+impl Running {
+    fn end(&mut self, bound: Duration) {
         self.signal(Signal::TERM);
+        let deadline = Instant::now() + bound;
+        while matches!(self.process.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                self.signal(Signal::KILL);
+                break;
+            }
+            std::thread::sleep(WAIT_STEP);
+        }
     }
 
     /// Signals the process while it has not been waited for, so that its id cannot have passed to another.
@@ -166,14 +234,14 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.ask_to_end();
-        let deadline = Instant::now() + STOP_BOUND;
-        while matches!(self.process.try_wait(), Ok(None)) {
-            if Instant::now() >= deadline {
-                self.signal(Signal::KILL);
-                break;
-            }
-            std::thread::sleep(WAIT_STEP);
+        self.end(End::Within(STOP_BOUND));
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.signal(Signal::KILL);
         }
         // Both fail only when there is nothing left to wait for or to tell.
         let _ = self.process.wait();

@@ -6,14 +6,16 @@ use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
 use crate::access::{self, Resource};
-use crate::broker::{Broker, BrokerSpec};
+use crate::broker::{Broker, BrokerSpec, End};
 use crate::jars::{FetchError, KafkaJars};
 use crate::java::{self, JavaError};
+use crate::properties::{Ports, data_folder, properties};
 use crate::proxy::Proxy;
 use crate::{metadata, ports};
 
@@ -25,6 +27,9 @@ const PORT_TAKEN: &str = "Address already in use";
 
 /// How long one question to a broker may take while it starts.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long a broker that is to end may take to hand over what it leads.
+const HAND_OVER_BOUND: Duration = Duration::from_secs(20);
 
 /// Pause between two questions to a broker that starts.
 const ANSWER_STEP: Duration = Duration::from_millis(50);
@@ -102,6 +107,12 @@ pub enum StartError {
         /// What it printed.
         output: String,
     },
+    /// There is no broker of that number.
+    #[error("the cluster has no broker {number}; they are numbered from 1 on")]
+    NoSuchBroker {
+        /// The number.
+        number: u16,
+    },
     /// A broker ended while it started.
     #[error("broker {broker} ended while it started ({status}); the last lines of its log:\n{log}")]
     Ended {
@@ -132,9 +143,10 @@ pub enum StartError {
 pub struct KafkaCluster {
     proxy: Option<Proxy>,
     // Before the folder, which the brokers use until they end.
-    brokers: Vec<Broker>,
+    brokers: Vec<Mutex<Broker>>,
     ports: Vec<Ports>,
     version: String,
+    start_timeout: Duration,
     folder: TempDir,
 }
 
@@ -206,26 +218,65 @@ impl KafkaCluster {
         &self.version
     }
 
-    /// The brokers' process ids, broker 1 first.
+    /// The process ids of the brokers that run, in the order of their numbers.
     #[must_use]
     pub fn process_ids(&self) -> Vec<u32> {
-        self.brokers.iter().map(Broker::process_id).collect()
+        let brokers = self.brokers.iter().map(locked);
+        brokers.filter_map(|broker| broker.process_id()).collect()
+    }
+
+    /// Has broker `number`, from 1 on, end as an operator would: it hands over what it leads, and is killed if it has not ended after 20 s.
+    /// Does nothing if it does not run.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::NoSuchBroker`].
+    pub fn end_broker(&self, number: u16) -> Result<(), StartError> {
+        self.broker(number)?.end(End::Within(HAND_OVER_BOUND));
+        Ok(())
+    }
+
+    /// Kills broker `number`, from 1 on, with SIGKILL. Does nothing if it does not run.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError::NoSuchBroker`].
+    pub fn kill_broker(&self, number: u16) -> Result<(), StartError> {
+        self.broker(number)?.end(End::Killed);
+        Ok(())
+    }
+
+    /// Starts broker `number`, from 1 on, again on its ports and with what its storage has. Returns when it answers, and knows at least as
+    /// many live brokers as there are. Does not start one that runs.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`], with the broker's last log lines where there are any.
+    pub fn start_broker(&self, number: u16) -> Result<(), StartError> {
+        self.broker(number)?.run()?;
+        let live = self.process_ids().len();
+        self.wait_until_it_answers(number, |known| known as usize >= live)
+    }
+
+    fn broker(&self, number: u16) -> Result<MutexGuard<'_, Broker>, StartError> {
+        let index = usize::from(number).checked_sub(1);
+        let broker = index.and_then(|index| self.brokers.get(index));
+        broker
+            .map(locked)
+            .ok_or(StartError::NoSuchBroker { number })
     }
 
     /// The last lines of the log of broker `number`, from 1 on; `None` when there is no such broker.
     #[must_use]
     pub fn log_tail(&self, number: u16) -> Option<String> {
-        let index = usize::from(number).checked_sub(1)?;
-        self.brokers.get(index).map(Broker::log_tail)
+        self.broker(number).ok().map(|broker| broker.log_tail())
     }
 
     /// The folder in which broker `number`, from 1 on, keeps its logs, one subfolder a partition; `None` when there is no such broker.
     #[must_use]
     pub fn data_folder(&self, number: u16) -> Option<PathBuf> {
-        let index = usize::from(number).checked_sub(1)?;
-        self.brokers
-            .get(index)
-            .map(|_| data_folder(self.folder.path(), number))
+        let broker = self.broker(number).ok();
+        broker.map(|_| data_folder(self.folder.path(), number))
     }
 
     fn try_start(
@@ -264,6 +315,7 @@ impl KafkaCluster {
             brokers: Vec::with_capacity(count),
             ports,
             version: config.version.clone(),
+            start_timeout: config.start_timeout,
             folder,
         };
         for number in 1..=config.brokers {
@@ -282,8 +334,8 @@ impl KafkaCluster {
                 heap_mb: config.heap_mb,
                 cluster_id: &cluster_id,
             };
-            match Broker::start(&spec)? {
-                Ok(broker) => cluster.brokers.push(broker),
+            match Broker::start(spec)? {
+                Ok(broker) => cluster.brokers.push(Mutex::new(broker)),
                 Err(failed) => {
                     return Err(StartError::Format {
                         broker: number,
@@ -293,144 +345,62 @@ impl KafkaCluster {
                 }
             }
         }
-        cluster.wait_until_it_answers(config.start_timeout)?;
+        for number in 1..=config.brokers {
+            cluster.wait_until_it_answers(number, |known| known == u32::from(config.brokers))?;
+        }
         Ok(cluster)
     }
 
-    fn wait_until_it_answers(&mut self, timeout: Duration) -> Result<(), StartError> {
+    /// Waits until a broker says that it knows as many live brokers as is wished.
+    fn wait_until_it_answers(
+        &self,
+        number: u16,
+        is_reached: impl Fn(u32) -> bool,
+    ) -> Result<(), StartError> {
         let started = Instant::now();
-        let expected =
-            u32::try_from(self.brokers.len()).expect("the number of brokers came from a u16");
-        for ((number, broker), ports) in (1..).zip(&mut self.brokers).zip(&self.ports) {
-            loop {
-                if let Some(status) = broker.ended()? {
-                    return Err(StartError::Ended {
-                        broker: number,
-                        status,
-                        log: broker.log_tail(),
-                    });
-                }
-                if matches!(metadata::live_brokers(ports.client, ANSWER_TIMEOUT), Ok(live) if live == expected)
-                {
-                    break;
-                }
-                if started.elapsed() >= timeout {
-                    return Err(StartError::Silent {
-                        broker: number,
-                        waited: started.elapsed(),
-                        log: broker.log_tail(),
-                    });
-                }
-                std::thread::sleep(ANSWER_STEP);
+        let port = self.ports[usize::from(number) - 1].client;
+        loop {
+            let mut broker = self.broker(number)?;
+            if let Some(status) = broker.ended()? {
+                return Err(StartError::Ended {
+                    broker: number,
+                    status,
+                    log: broker.log_tail(),
+                });
             }
+            if started.elapsed() >= self.start_timeout {
+                return Err(StartError::Silent {
+                    broker: number,
+                    waited: started.elapsed(),
+                    log: broker.log_tail(),
+                });
+            }
+            drop(broker);
+            if metadata::live_brokers(port, ANSWER_TIMEOUT).is_ok_and(&is_reached) {
+                return Ok(());
+            }
+            std::thread::sleep(ANSWER_STEP);
         }
-        Ok(())
     }
 }
 
 impl Drop for KafkaCluster {
     fn drop(&mut self) {
         // All are asked before the first is waited for.
-        for broker in &mut self.brokers {
-            broker.ask_to_end();
+        for broker in &self.brokers {
+            locked(broker).ask_to_end();
         }
     }
 }
 
-/// A broker's ports on the loopback address.
-#[derive(Clone, Copy, Debug)]
-struct Ports {
-    /// Where it listens for clients.
-    client: u16,
-    /// Where clients are told to find it: there, or at its proxy.
-    advertised: u16,
-    /// Where other brokers find it: at a listener of their own if clients come through a proxy.
-    internal: u16,
-    controller: u16,
+fn locked(broker: &Mutex<Broker>) -> MutexGuard<'_, Broker> {
+    // What a thread was about when it died is seen from the process itself.
+    broker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn addresses(ports: impl Iterator<Item = u16>) -> String {
     let addresses: Vec<String> = ports.map(|port| format!("127.0.0.1:{port}")).collect();
     addresses.join(",")
-}
-
-/// Where broker `number` of the cluster in `folder` keeps its logs.
-fn data_folder(folder: &Path, number: u16) -> PathBuf {
-    folder.join(number.to_string()).join("data")
-}
-
-/// What broker `number` is told: its place in the cluster, and settings that make a test quick on a small machine.
-fn properties(
-    config: &ClusterConfig,
-    number: u16,
-    ports: &[Ports],
-    data: &Path,
-) -> Vec<(String, String)> {
-    let index = usize::from(number) - 1;
-    let Ports {
-        client,
-        advertised,
-        internal,
-        controller,
-    } = ports[index];
-    let voters: Vec<String> = (1..)
-        .zip(ports)
-        .map(|(id, ports): (u16, _)| format!("{id}@127.0.0.1:{}", ports.controller))
-        .collect();
-    let mut listeners = format!("PLAINTEXT://127.0.0.1:{client}");
-    let mut advertised = format!("PLAINTEXT://127.0.0.1:{advertised}");
-    let mut protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();
-    let mut between_brokers = "PLAINTEXT";
-    if internal != client {
-        between_brokers = "INTERNAL";
-        let listener = format!(",INTERNAL://127.0.0.1:{internal}");
-        listeners.push_str(&listener);
-        advertised.push_str(&listener);
-        protocols.push_str(",INTERNAL:PLAINTEXT");
-    }
-    listeners.push_str(&format!(",CONTROLLER://127.0.0.1:{controller}"));
-    let replicas = config.brokers.min(3).to_string();
-    let mut all: BTreeMap<String, String> = [
-        ("process.roles", "broker,controller".to_owned()),
-        ("node.id", number.to_string()),
-        ("controller.quorum.voters", voters.join(",")),
-        ("listeners", listeners),
-        ("advertised.listeners", advertised),
-        ("listener.security.protocol.map", protocols),
-        ("inter.broker.listener.name", between_brokers.to_owned()),
-        ("controller.listener.names", "CONTROLLER".to_owned()),
-        ("log.dirs", data.display().to_string()),
-        // Topics exist because a test created them.
-        ("auto.create.topics.enable", "false".to_owned()),
-        ("default.replication.factor", replicas.clone()),
-        ("min.insync.replicas", "1".to_owned()),
-        ("offsets.topic.replication.factor", replicas.clone()),
-        ("offsets.topic.num.partitions", "4".to_owned()),
-        ("transaction.state.log.replication.factor", replicas),
-        ("transaction.state.log.min.isr", "1".to_owned()),
-        ("transaction.state.log.num.partitions", "4".to_owned()),
-        (
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-            "500".to_owned(),
-        ),
-        ("group.initial.rebalance.delay.ms", "0".to_owned()),
-        ("group.min.session.timeout.ms", "1000".to_owned()),
-        // Retention and compaction happen within a test's patience.
-        ("log.segment.bytes", "1048576".to_owned()),
-        ("log.retention.check.interval.ms", "500".to_owned()),
-        ("log.initial.task.delay.ms", "500".to_owned()),
-        ("log.segment.delete.delay.ms", "500".to_owned()),
-        ("log.cleaner.backoff.ms", "500".to_owned()),
-        ("log.cleaner.dedupe.buffer.size", "4194304".to_owned()),
-        ("log.index.size.max.bytes", "262144".to_owned()),
-        ("num.network.threads", "2".to_owned()),
-        ("num.io.threads", "4".to_owned()),
-    ]
-    .into_iter()
-    .map(|(key, value)| (key.to_owned(), value))
-    .collect();
-    all.extend(config.properties.clone());
-    all.into_iter().collect()
 }
 
 /// A fresh cluster id: 16 bytes in base64 without padding, of which the last character holds two bits.
@@ -464,65 +434,6 @@ mod tests {
             KafkaCluster::start(&config),
             Err(StartError::NoBrokers)
         ));
-    }
-
-    #[test]
-    fn every_broker_names_all_voters_and_the_user_has_the_last_word() {
-        let mut config = ClusterConfig {
-            brokers: 3,
-            ..ClusterConfig::default()
-        };
-        config
-            .properties
-            .insert("num.io.threads".to_owned(), "9".to_owned());
-        let ports = [1, 2, 3].map(|port| Ports {
-            client: port,
-            advertised: port,
-            internal: port,
-            controller: port + 3,
-        });
-        let listed = properties(&config, 2, &ports, Path::new("/data"));
-        let value = |key: &str| {
-            listed
-                .iter()
-                .find(|(listed, _)| listed == key)
-                .map(|(_, value)| value.as_str())
-        };
-        assert_eq!(
-            value("controller.quorum.voters"),
-            Some("1@127.0.0.1:4,2@127.0.0.1:5,3@127.0.0.1:6")
-        );
-        assert_eq!(
-            value("advertised.listeners"),
-            Some("PLAINTEXT://127.0.0.1:2")
-        );
-        assert_eq!(value("offsets.topic.replication.factor"), Some("3"));
-        assert_eq!(value("num.io.threads"), Some("9"));
-    }
-
-    #[test]
-    fn clients_are_sent_to_the_proxy_and_brokers_past_it() {
-        let ports = [Ports {
-            client: 1,
-            advertised: 2,
-            internal: 3,
-            controller: 4,
-        }];
-        let listed = properties(&ClusterConfig::default(), 1, &ports, Path::new("/data"));
-        for (key, expected) in [
-            (
-                "listeners",
-                "PLAINTEXT://127.0.0.1:1,INTERNAL://127.0.0.1:3,CONTROLLER://127.0.0.1:4",
-            ),
-            (
-                "advertised.listeners",
-                "PLAINTEXT://127.0.0.1:2,INTERNAL://127.0.0.1:3",
-            ),
-            ("inter.broker.listener.name", "INTERNAL"),
-        ] {
-            let listed = listed.iter().find(|(listed, _)| listed == key);
-            assert_eq!(listed.map(|(_, value)| value.as_str()), Some(expected));
-        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod jars;
 mod java;
 mod metadata;
 mod ports;
+mod properties;
 pub mod proxy;
 
 pub use access::Resource;

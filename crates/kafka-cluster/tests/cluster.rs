@@ -83,6 +83,40 @@ fn three_brokers_answer_and_end_on_drop() {
 }
 
 #[test]
+fn a_broker_ends_and_is_killed_and_starts_again_with_what_it_had() {
+    let cluster =
+        KafkaCluster::start(&ClusterConfig::default()).unwrap_or_else(|error| panic!("{error}"));
+    let address = cluster.bootstrap();
+    let meta = cluster.data_folder(1).unwrap().join("meta.properties");
+    let had = fs::read_to_string(&meta).unwrap();
+    let mut before = cluster.process_ids();
+    for end in [KafkaCluster::end_broker, KafkaCluster::kill_broker] {
+        end(&cluster, 1).unwrap();
+        assert!(cluster.process_ids().is_empty());
+        assert!(!runs(before[0]));
+        TcpStream::connect(&address).unwrap_err();
+        end(&cluster, 1).unwrap();
+        cluster
+            .start_broker(1)
+            .unwrap_or_else(|error| panic!("{error}"));
+        let again = cluster.process_ids();
+        assert_ne!(again, before);
+        TcpStream::connect(&address).unwrap();
+        cluster.start_broker(1).unwrap();
+        assert_eq!(cluster.process_ids(), again, "one that runs is left alone");
+        before = again;
+    }
+    assert_eq!(fs::read_to_string(&meta).unwrap(), had);
+    for number in [0, 2] {
+        let unknown = cluster.kill_broker(number);
+        assert!(
+            matches!(unknown, Err(StartError::NoSuchBroker { .. })),
+            "{unknown:?}"
+        );
+    }
+}
+
+#[test]
 fn a_broker_that_cannot_start_shows_its_log() {
     let mut config = ClusterConfig::default();
     config.properties.insert(
