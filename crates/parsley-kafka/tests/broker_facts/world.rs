@@ -197,13 +197,29 @@ pub fn next_seen(consumer: &mut EventConsumer) -> Seen {
     }
 }
 
-/// The events up to and including the first partition-EOF event at `end` or above.
+/// The records up to the first partition-EOF event at `end` or above, and that event.
+///
+/// A commit is answered before its markers stand in the partitions, so until they do a reader is told ends before them.
 pub fn seen_until_eof(consumer: &mut EventConsumer, end: i64) -> Vec<Seen> {
     let mut seen = Vec::new();
     loop {
-        seen.push(next_seen(consumer));
-        if matches!(seen.last(), Some(Seen::Eof(offset)) if *offset >= end) {
+        match next_seen(consumer) {
+            Seen::Eof(offset) if offset < end => {}
+            event => seen.push(event),
+        }
+        if matches!(seen.last(), Some(Seen::Eof(_))) {
             return seen;
+        }
+    }
+}
+
+/// The next record, past ends that were told before it was there ([`seen_until_eof`]).
+pub fn next_record<C: ConsumerContext>(consumer: &mut EventConsumer<C>) -> Record {
+    loop {
+        match next(consumer) {
+            Polled::Record(record) => return record,
+            Polled::Eof { .. } => {}
+            other => panic!("{other:?}"),
         }
     }
 }
