@@ -361,6 +361,10 @@ pub fn stamp(claims: &[(Channel, i64)], sequence: i64) -> [Header; 3] {
     )
 }
 
+/// How long a reader waits for the markers of commits: they are answered before these stand in the partitions. Where it passes, a transaction is
+/// open.
+const MARKERS: Duration = Duration::from_secs(2);
+
 /// Everything committed that a topic has, partition by partition.
 pub fn read(topic: &str) -> Vec<Record> {
     read_as("read_committed", topic)
@@ -384,13 +388,21 @@ pub fn read_as(isolation: &str, topic: &str) -> Vec<Record> {
     }
     consumer.assign(&assignment).unwrap();
     let mut consumer = EventConsumer::new(consumer).unwrap();
-    let (mut records, mut ended) = (Vec::new(), std::collections::BTreeSet::new());
-    let until = Instant::now() + BOUND;
-    while ended.len() < partitions {
+    let mut records = Vec::new();
+    let ends: Vec<i64> = (0..partitions)
+        .map(|partition| bounds(topic, partition as i32).1)
+        .collect();
+    let mut reached: BTreeMap<usize, i64> = BTreeMap::new();
+    let is_at_end = |(partition, end): (&usize, &i64)| *end >= ends[*partition];
+    let (begun, until) = (Instant::now(), Instant::now() + BOUND);
+    while reached.len() < partitions || !reached.iter().all(is_at_end) && begun.elapsed() < MARKERS
+    {
         assert!(Instant::now() < until, "{topic} has no end");
-        match consumer.poll(Duration::from_secs(1)) {
+        match consumer.poll(Duration::from_millis(100)) {
             Some(Polled::Record(record)) => records.push(record),
-            Some(Polled::Eof { partition, .. }) => drop(ended.insert(partition.partition)),
+            Some(Polled::Eof { partition, offset }) => {
+                reached.insert(partition.partition as usize, offset);
+            }
             Some(Polled::Error(error)) if error.partition.is_some() => panic!("{error}"),
             _ => {}
         }
