@@ -33,6 +33,7 @@ impl Board {
             state: WorkerState::Running,
             has_joined: false,
             tasks: BTreeMap::new(),
+            checks: 0,
             sweeps: 0,
             unanswered: 0,
         };
@@ -189,6 +190,11 @@ impl Board {
             task.delivered += deliveries.len() as u64;
             task.held = held;
         });
+    }
+
+    /// A check was made, and stopped nothing.
+    pub(crate) fn checked(&self, worker: usize) {
+        self.change(worker, |status| status.checks += 1);
     }
 
     /// A sweep was made.

@@ -65,6 +65,8 @@ pub struct WorkerStatus {
     pub has_joined: bool,
     /// The tasks of the partitions that are assigned to it.
     pub tasks: BTreeMap<i32, TaskStatus>,
+    /// How often log starts and identities of its topics were judged, in answer to the cluster: what was deleted before is refused, or known, by then.
+    pub checks: u64,
     /// How often it was looked for what was deleted of what stamps claim.
     pub sweeps: u64,
     /// How often the cluster did not answer when the worker looked for log starts, identities or high watermarks. Each is asked for again when

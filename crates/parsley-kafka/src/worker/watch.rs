@@ -68,6 +68,7 @@ impl Session<'_> {
             let checked = self.check();
             if self.was_answered("log starts and identities were not checked", checked)? {
                 self.watch.checked = Some(Instant::now());
+                self.worker.board.checked(self.worker.number);
             }
         }
         if is_due(&mut self.watch.sweep, sweep) {

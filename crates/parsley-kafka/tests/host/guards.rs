@@ -71,33 +71,7 @@ fn g12_a_changelog_that_is_deleted_while_it_runs_is_refused() {
     running.stop();
 }
 
-/// G12: an input that is deleted and made again while the stage runs is another topic; nothing of it is delivered.
-#[test]
-fn g12_an_input_that_was_made_again_is_refused() {
-    let name = "g12";
-    let (input, output) = copying_topics(name, 1);
-    let plain = Foreign::plain();
-    plain.append(&input, To::Key, &[("k", "old"); 3]);
-    let dir = tempfile::tempdir().unwrap();
-    let running = start(watchful(&dir), &copying(name));
-    wait_for_deliveries(&running, 3);
-    delete_topic(&input);
-    create_topic(&input, 1);
-    Foreign::plain().append(&input, To::Key, &[("k", "new"); 5]);
-    assert_eq!(wait_for_refusal(&running).0, "vc-identity-changed");
-    running.stop();
-    assert_eq!(values(&output), ["old"; 3]);
-    // The next start takes it for what it is: a topic that joins.
-    let running = start(config(&dir), &copying(name));
-    wait_for_deliveries(&running, 5);
-    stop(&running);
-    assert_eq!(
-        values(&output),
-        ["old", "old", "old", "new", "new", "new", "new", "new"]
-    );
-}
-
-/// G12 again, with nobody polling often: the consumer's own trouble with the topic makes the host look.
+/// G12 (`identity.rs`), with nobody polling often: the consumer's own trouble with the topic makes the host look.
 #[test]
 fn g12_trouble_with_a_partition_makes_the_host_look() {
     let name = "g12-trouble";
@@ -139,7 +113,7 @@ fn g15_another_number_of_tasks_is_refused() {
 
 /// G16: somebody has moved the group's position on; what lies between would be settled without having been fed.
 #[test]
-fn g16_a_position_that_was_moved_on_is_refused() {
+fn b15_g16_a_position_that_was_moved_on_is_refused() {
     let name = "g16";
     let (input, output) = copying_topics(name, 1);
     let dir = tempfile::tempdir().unwrap();
@@ -161,7 +135,7 @@ fn g16_a_position_that_was_moved_on_is_refused() {
 /// A position that was moved back feeds nothing again: the state knows better, and is what is committed next. One that was deleted, or has
 /// expired, is found in the state too.
 #[test]
-fn positions_that_were_moved_back_or_deleted_repeat_nothing() {
+fn b15_positions_that_were_moved_back_or_deleted_repeat_nothing() {
     let name = "moved";
     let (input, output) = copying_topics(name, 1);
     let dir = tempfile::tempdir().unwrap();

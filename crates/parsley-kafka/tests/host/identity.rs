@@ -2,54 +2,11 @@
 
 use std::time::Duration;
 
-use parsley_kafka::{KafkaConfig, KafkaHost, KafkaRunning};
-use parsley_stage::{App, Message, Outbox, Stage, Topic};
+use parsley_kafka::KafkaHost;
+use parsley_stage::{App, Message, Stage};
 
+use crate::joining::*;
 use crate::world::*;
-
-fn watchful(dir: &tempfile::TempDir) -> KafkaConfig {
-    let mut config = config(dir);
-    config.check_interval = Duration::from_millis(100);
-    config
-}
-
-/// Sends the records of `<name>-a` and `<name>-b` on to `<name>-out`.
-fn joining(name: &str) -> App {
-    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
-    let (a, b, out) = (topic("a"), topic("b"), topic("out"));
-    let copy = |sink: &Topic<String, String>| {
-        let sink = sink.clone();
-        move |message: Message<String, String>, out: &mut Outbox| {
-            out.send(&sink, &message.key, &message.value)
-        }
-    };
-    let join = Stage::stateless("join")
-        .sink(&out)
-        .on(&a, copy(&out))
-        .on(&b, copy(&out))
-        .build()
-        .unwrap();
-    App::named(name).stage(join).build().unwrap()
-}
-
-fn joining_topics(name: &str) -> [String; 3] {
-    let names = ["a", "b", "out"].map(|part| format!("{name}-{part}"));
-    for topic in &names {
-        create_topic(topic, 1);
-    }
-    names
-}
-
-fn make_again(topic: &str) {
-    delete_topic(topic);
-    create_topic(topic, 1);
-}
-
-fn wait_until_held(running: &KafkaRunning, count: u64) {
-    wait_for(running, "held", |status| {
-        status.tasks().map(|(_, _, task)| task.held).sum::<u64>() == count
-    });
-}
 
 /// An input that is made again while nothing runs: all of the new one is fed, whether its log is shorter than the position that the old one had, or longer;
 /// and claims on the old one are met, as nobody can be handed it any more.
@@ -84,49 +41,73 @@ fn b12_an_input_made_again_while_stopped_is_read_from_its_beginning() {
 /// The same with a record of the old one held: what it waited for may never be told apart again, so the start refuses, and goes on refusing.
 #[test]
 fn b12_an_input_made_again_with_something_held_is_refused() {
-    let name = "again-held";
-    let [a, b, out] = joining_topics(name);
-    let plain = Foreign::plain();
-    let cause = channel(&b, 0);
-    let dir = tempfile::tempdir().unwrap();
-    let running = start(config(&dir), &joining(name));
-    plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
-    wait_until_held(&running, 1);
-    stop(&running);
-    make_again(&a);
-    Foreign::plain().append(&a, To::Key, &[("k", "new")]);
-    for dir in [dir, tempfile::tempdir().unwrap()] {
+    for (name, count) in [("again-held-shorter", 0), ("again-held-longer", 3)] {
+        let [a, b, out] = joining_topics(name);
+        let plain = Foreign::plain();
+        let cause = channel(&b, 0);
+        let dir = tempfile::tempdir().unwrap();
         let running = start(config(&dir), &joining(name));
-        let (code, _) = wait_for_refusal(&running);
-        assert!(
-            ["vc-deleted-input-held", "vc-removed-input-held"].contains(&&*code),
-            "{code}"
-        );
-        running.stop();
+        plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
+        wait_until_held(&running, 1);
+        stop(&running);
+        make_again(&a);
+        Foreign::plain().append(&a, To::Key, &vec![("k", "new"); count]);
+        for dir in [dir, tempfile::tempdir().unwrap()] {
+            let running = start(config(&dir), &joining(name));
+            let (code, _) = wait_for_refusal(&running);
+            assert!(
+                ["vc-deleted-input-held", "vc-removed-input-held"].contains(&&*code),
+                "{name}: {code}"
+            );
+            running.stop();
+        }
+        assert_eq!(values(&out), [""; 0]);
     }
-    assert_eq!(values(&out), [""; 0]);
+}
+
+/// While the stage runs, with nothing held: nothing of the new topic is fed, and the next start takes it for what it is, a topic that joins.
+#[test]
+fn b12_an_input_made_again_while_it_runs_is_refused() {
+    for (name, count) in [("again-run-shorter", 2), ("again-run-longer", 5)] {
+        let (input, output) = copying_topics(name, 1);
+        Foreign::plain().append(&input, To::Key, &[("k", "old"); 3]);
+        let dir = tempfile::tempdir().unwrap();
+        let running = start(watchful(&dir), &copying(name));
+        wait_for_deliveries(&running, 3);
+        make_again(&input);
+        Foreign::plain().append(&input, To::Key, &vec![("k", "new"); count]);
+        assert_eq!(wait_for_refusal(&running).0, "vc-identity-changed");
+        running.stop();
+        assert_eq!(values(&output), ["old"; 3]);
+        let running = start(config(&dir), &copying(name));
+        wait_for_deliveries(&running, count as u64);
+        stop(&running);
+        assert_eq!(values(&output)[3..], vec!["new"; count]);
+        check_stamps(&output, name, "copy", 1);
+    }
 }
 
 /// While the stage runs, with something held: nothing of the new topic is fed, and nothing that is held is let go.
 #[test]
 fn b12_an_input_made_again_under_a_hold_is_refused_while_it_runs() {
-    let name = "again-running";
-    let [a, b, out] = joining_topics(name);
-    let plain = Foreign::plain();
-    let cause = channel(&b, 0);
-    let dir = tempfile::tempdir().unwrap();
-    let running = start(watchful(&dir), &joining(name));
-    plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
-    wait_until_held(&running, 1);
-    make_again(&a);
-    Foreign::plain().append(&a, To::Key, &[("k", "new"); 3]);
-    let (code, _) = wait_for_refusal(&running);
-    assert!(
-        ["vc-deleted-input-held", "vc-identity-changed"].contains(&&*code),
-        "{code}"
-    );
-    running.stop();
-    assert_eq!(values(&out), [""; 0]);
+    for (name, count) in [("again-under-shorter", 0), ("again-under-longer", 3)] {
+        let [a, b, out] = joining_topics(name);
+        let plain = Foreign::plain();
+        let cause = channel(&b, 0);
+        let dir = tempfile::tempdir().unwrap();
+        let running = start(watchful(&dir), &joining(name));
+        plain.append_with(&a, To::Key, ("k", "held"), &stamp(&[(cause, 0)], 0));
+        wait_until_held(&running, 1);
+        make_again(&a);
+        Foreign::plain().append(&a, To::Key, &vec![("k", "new"); count]);
+        let (code, _) = wait_for_refusal(&running);
+        assert!(
+            ["vc-deleted-input-held", "vc-identity-changed"].contains(&&*code),
+            "{name}: {code}"
+        );
+        running.stop();
+        assert_eq!(values(&out), [""; 0]);
+    }
 }
 
 /// P14 on a broker: an input is deleted while the stage runs and nothing of it is held. What claims on it is delivered then, and not only after a
@@ -224,33 +205,34 @@ fn b12_a_sink_made_again_while_it_runs_is_refused() {
     check_stamps(&output, name, "copy", 1);
 }
 
+/// Sends what it reads from `<name>-loop` back there, less one, until it is nothing.
+fn counting_down(name: &str) -> App {
+    let topic = text_topic(&format!("{name}-loop"));
+    let count = Stage::stateless("loop")
+        .sink(&topic)
+        .on(
+            &topic.clone(),
+            move |message: Message<String, String>, out| {
+                let number: u32 = message.value.parse()?;
+                match number {
+                    0 => Ok(()),
+                    _ => out.send(&topic, &message.key, &(number - 1).to_string()),
+                }
+            },
+        )
+        .build()
+        .unwrap();
+    App::named(name).stage(count).build().unwrap()
+}
+
 /// A topic that is both, an input and a sink of one stage, made again while stopped.
 #[test]
 fn b12_an_input_that_is_a_sink_too_is_another_channel_when_it_is_made_again() {
     let name = "again-both";
-    let topic = text_topic("again-both-loop");
     create_topic("again-both-loop", 1);
-    let app = || {
-        let topic = topic.clone();
-        let count = Stage::stateless("loop")
-            .sink(&topic)
-            .on(
-                &topic.clone(),
-                move |message: Message<String, String>, out| {
-                    let number: u32 = message.value.parse()?;
-                    match number {
-                        0 => Ok(()),
-                        _ => out.send(&topic, &message.key, &(number - 1).to_string()),
-                    }
-                },
-            )
-            .build()
-            .unwrap();
-        App::named(name).stage(count).build().unwrap()
-    };
     let dir = tempfile::tempdir().unwrap();
     for expected in [["3", "2", "1", "0"]; 2] {
-        let running = start(config(&dir), &app());
+        let running = start(config(&dir), &counting_down(name));
         Foreign::plain().append("again-both-loop", To::Key, &[("k", "3")]);
         wait_for_deliveries(&running, 4);
         stop(&running);
@@ -259,5 +241,33 @@ fn b12_an_input_that_is_a_sink_too_is_another_channel_when_it_is_made_again() {
         let sequences: Vec<i64> = records[1..].iter().map(|sent| stamp_of(sent).2).collect();
         assert_eq!(sequences, [0, 1, 2]);
         make_again("again-both-loop");
+    }
+}
+
+/// The same while the stage runs, its new log shorter and longer than the old one's: it is refused, and the next start begins both anew.
+#[test]
+fn b12_an_input_that_is_a_sink_too_made_again_while_it_runs_is_refused() {
+    for (name, count) in [("again-loop-shorter", 1), ("again-loop-longer", 6)] {
+        let topic = format!("{name}-loop");
+        create_topic(&topic, 1);
+        Foreign::plain().append(&topic, To::Key, &[("k", "2")]);
+        let dir = tempfile::tempdir().unwrap();
+        let running = start(watchful(&dir), &counting_down(name));
+        wait_for_deliveries(&running, 3);
+        make_again(&topic);
+        // Whoever took them for the old one's would send more.
+        Foreign::plain().append(&topic, To::Key, &vec![("k", "1"); count]);
+        assert_eq!(wait_for_refusal(&running).0, "vc-identity-changed");
+        running.stop();
+        assert_eq!(values(&topic), vec!["1"; count]);
+        let running = start(config(&dir), &counting_down(name));
+        wait_for_deliveries(&running, 2 * count as u64);
+        stop(&running);
+        let records = read(&topic);
+        let sent = records[count..].iter().map(|sent| stamp_of(sent).2);
+        assert_eq!(
+            sent.collect::<Vec<i64>>(),
+            (0..count as i64).collect::<Vec<_>>()
+        );
     }
 }

@@ -1,58 +1,16 @@
 //! What becomes of logs under a stage: retention, compaction, transactions that other producers abort or leave open.
 
-use std::time::Duration;
+use parsley_kafka::{KafkaHost, StageError, StartError};
 
-use parsley_kafka::{KafkaConfig, KafkaHost, StageError, StartError};
-use parsley_stage::{App, Stage};
-
+use crate::joining::*;
 use crate::world::*;
-
-fn watchful(dir: &tempfile::TempDir) -> KafkaConfig {
-    let mut config = config(dir);
-    config.check_interval = Duration::from_millis(100);
-    config
-}
-
-/// Sends the records of two inputs on to `<name>-out`.
-fn joining(name: &str) -> App {
-    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
-    let (a, b, out) = (topic("a"), topic("b"), topic("out"));
-    let copy = |out: &parsley_stage::Topic<String, String>| {
-        let sink = out.clone();
-        move |message: parsley_stage::Message<String, String>, out: &mut parsley_stage::Outbox| {
-            out.send(&sink, &message.key, &message.value)
-        }
-    };
-    let join = Stage::stateless("join")
-        .sink(&out)
-        .on(&a, copy(&out))
-        .on(&b, copy(&out))
-        .build()
-        .unwrap();
-    App::named(name).stage(join).build().unwrap()
-}
-
-fn joining_topics(name: &str) -> (String, String, String) {
-    let names = ["a", "b", "out"].map(|part| format!("{name}-{part}"));
-    for topic in &names {
-        create_topic(topic, 1);
-    }
-    let [a, b, out] = names;
-    (a, b, out)
-}
-
-fn wait_until_held(running: &parsley_kafka::KafkaRunning, count: u64) {
-    wait_for(running, "held", |status| {
-        status.tasks().map(|(_, _, task)| task.held).sum::<u64>() == count
-    });
-}
 
 /// G10 while the stage runs: retention up to the record that is held takes nothing; past it, the record would be delivered from memory
 /// although others may have stopped claiming it.
 #[test]
 fn g10_retention_past_a_held_record_is_refused_and_up_to_it_is_not() {
     let name = "retained";
-    let (a, b, out) = joining_topics(name);
+    let [a, b, out] = joining_topics(name);
     let plain = Foreign::plain();
     let cause = channel(&b, 0);
     plain.append(&a, To::Key, &[("k", "first")]);
@@ -63,10 +21,11 @@ fn g10_retention_past_a_held_record_is_refused_and_up_to_it_is_not() {
     wait_until_held(&running, 1);
     // The log of a: first, effect. Up to the held one.
     delete_records(&a, 0, 1);
-    let before = running.status().workers[0].clone();
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(running.status().workers[0].state, before.state);
-    assert!(running.status().refused().is_empty());
+    let before = running.status().workers[0].state.clone();
+    wait_for_checks(&running, 3);
+    let status = running.status();
+    assert_eq!(status.workers[0].state, before);
+    assert!(status.refused().is_empty(), "{status:#?}");
     // Past it.
     plain.append(&a, To::Key, &[("k", "last")]);
     delete_records(&a, 0, 2);
@@ -87,7 +46,7 @@ fn g10_retention_past_a_held_record_is_refused_and_up_to_it_is_not() {
 #[test]
 fn b01_aborted_runs_anywhere_around_a_cause_settle_it() {
     let name = "aborted-runs";
-    let (a, b, out) = joining_topics(name);
+    let [a, b, out] = joining_topics(name);
     let (plain, foreign) = (
         Foreign::plain(),
         Foreign::transactional("aborted-runs-foreign"),
@@ -155,5 +114,74 @@ fn a_compacted_input_is_refused_at_the_start() {
         let running = start(config(&dir), &copying(name));
         wait_for_tasks(&running, 1);
         stop(&running);
+    }
+}
+
+/// G10 at a reader that lags while it runs: retention up to its position takes nothing from it; one record further is one that it has not been fed, and
+/// that it was already fetched does not count.
+#[test]
+fn g10_retention_one_past_a_reader_that_lags_is_refused_and_up_to_it_is_not() {
+    let name = "lagging";
+    let (input, output) = copying_topics(name, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let plain = Foreign::plain();
+    plain.append(&input, To::Key, &[("k", "0"), ("k", "1")]);
+    let running = start(config(&dir), &copying(name));
+    wait_for_deliveries(&running, 2);
+    stop(&running);
+    // Kept back for longer than the test takes.
+    let running = KafkaHost::new(watchful(&dir))
+        .unwrap()
+        .delay("copy", input.as_str(), BOUND * 10)
+        .start(copying(name))
+        .unwrap();
+    wait_for_tasks(&running, 1);
+    plain.append(&input, To::Key, &[("k", "2"), ("k", "3"), ("k", "4")]);
+    wait_for(&running, "three behind", |status| {
+        status.tasks().all(|(_, _, task)| task.lag == 3)
+    });
+    delete_records(&input, 0, 2);
+    wait_for_checks(&running, 3);
+    assert!(running.status().refused().is_empty());
+    delete_records(&input, 0, 3);
+    assert_eq!(wait_for_refusal(&running).0, "vc-positions-lost");
+    running.stop();
+    assert_eq!(values(&output), ["0", "1"]);
+    assert_eq!(committed("lagging-copy", &input, 0), Some(2));
+}
+
+/// B01 as the catalogue has it: what follows the committed position is an aborted run and its marker, and nothing more ever comes. What claims on the position
+/// before, or on any offset of the run, goes; with the state at hand, and with one that is read back.
+#[test]
+fn b01_an_aborted_tail_behind_the_committed_position_settles_by_itself() {
+    for (name, is_kept) in [("aborted-tail", true), ("aborted-tail-lost", false)] {
+        let [x, b, out] = joining_topics(name);
+        let plain = Foreign::plain();
+        plain.append(&x, To::Key, &[("k", "x0")]);
+        let mut dir = tempfile::tempdir().unwrap();
+        let running = start(config(&dir), &joining(name));
+        wait_for_deliveries(&running, 1);
+        stop(&running);
+        let group = format!("{name}-join");
+        assert_eq!(committed(&group, &x, 0), Some(1));
+        let foreign = Foreign::transactional(&format!("{name}-foreign"));
+        foreign.begin();
+        foreign.append(&x, To::Key, &[("k", "never"); 2]);
+        foreign.abort();
+        assert_eq!(bounds(&x, 0), (0, 4));
+        let cause = channel(&x, 0);
+        for claim in 0..4 {
+            let (value, stamped) = (format!("b after {claim}"), stamp(&[(cause, claim)], claim));
+            plain.append_with(&b, To::Key, ("k", &value), &stamped);
+        }
+        if !is_kept {
+            dir = tempfile::tempdir().unwrap();
+        }
+        let running = start(config(&dir), &joining(name));
+        wait_for_deliveries(&running, 4);
+        stop(&running);
+        let expected = ["x0", "b after 0", "b after 1", "b after 2", "b after 3"];
+        assert_eq!(values(&out), expected);
+        assert_eq!(committed(&group, &x, 0), Some(4));
     }
 }

@@ -1,5 +1,8 @@
-//! B22: state without what it came from. What can be told is refused; what cannot stands in `docs/operations.md`.
+//! B22, and B01, B02 and B12 at changelogs: state without what it came from. What can be told is refused; what cannot stands in `docs/operations.md`.
 
+use parsley_kafka::{Record, TaskState};
+
+use crate::joining::*;
 use crate::world::*;
 
 const STATE: &str = "state-changelog";
@@ -21,6 +24,7 @@ fn counted_to_three(name: &str) -> (parsley_stage::App, String, String, tempfile
     (app, words, counted, dir)
 }
 
+/// Expects that the state is missed. Returns what was found.
 fn is_refused(app: &parsley_stage::App, dir: &tempfile::TempDir) -> String {
     let running = start(config(dir), app);
     let (code, _) = wait_for_refusal(&running);
@@ -105,4 +109,161 @@ fn b01_emptied_changelogs_without_positions_are_a_first_start() {
     wait_for_deliveries(&running, 3);
     stop(&running);
     assert_eq!(counts(&counted)["word"], [1, 2, 3, 1, 2, 3]);
+}
+
+/// B01: changelogs in which there is nothing but a run that somebody has aborted, and its marker: a restore ends behind it, with no state.
+#[test]
+fn b01_changelogs_of_nothing_but_an_aborted_run_hold_no_state() {
+    let name = "only-aborted";
+    let (app, words, counted) = wordcount(name);
+    for topic in [&words, &counted] {
+        create_topic(topic, 1);
+    }
+    let changelogs = [STATE, FOLD].map(|part| format!("{name}-count-{part}"));
+    let foreign = Foreign::transactional("only-aborted-foreign");
+    for changelog in &changelogs {
+        create_topic_with(changelog, 1, &[("cleanup.policy", "compact")]);
+        foreign.begin();
+        foreign.append(changelog, To::Key, &[("k", "never"); 2]);
+        foreign.abort();
+        assert_eq!(bounds(changelog, 0), (0, 3));
+    }
+    let plain = Foreign::plain();
+    // The second finds it in front of its state.
+    for count in 1..=2 {
+        let dir = tempfile::tempdir().unwrap();
+        let running = start(config(&dir), &app);
+        plain.append(&words, To::Key, &[("word", "seen")]);
+        wait_for_deliveries(&running, 1);
+        stop(&running);
+        let expected: Vec<u64> = (1..=count).collect();
+        assert_eq!(counts(&counted)["word"], expected);
+    }
+}
+
+/// B02: in the changelog a dead writer's transaction is open, behind the hold of one record and in front of what its successor has committed since. What a
+/// read-committed client sees ends before it: a start from there would go on from where the hold was written. It waits, until the dead writer's transaction
+/// is over, and has both then.
+#[test]
+fn b02_what_is_committed_behind_an_open_transaction_belongs_to_the_state() {
+    let name = "behind-open";
+    let [x, b, out] = joining_topics(name);
+    let (plain, cause) = (Foreign::plain(), channel(&x, 0));
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &joining(name));
+    plain.append_with(&b, To::Key, ("k", "effect"), &stamp(&[(cause, 5)], 0));
+    wait_until_held(&running, 1);
+    let changelog = format!("{name}-join-{STATE}");
+    let dead = Foreign::transactional("behind-open-join-dead-0");
+    dead.begin();
+    dead.append(&changelog, To::Partition(0), &[("k", "nonsense")]);
+    let (_, opened_at) = bounds(&changelog, 0);
+    plain.append(&x, To::Key, &[("k", "x0"), ("k", "x1"), ("k", "x2")]);
+    wait_for_deliveries(&running, 3);
+    stop(&running);
+    assert!(
+        bounds(&changelog, 0).1 > opened_at,
+        "the successor's is behind it"
+    );
+    assert_eq!(committed("behind-open-join", &x, 0), Some(3));
+
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &joining(name));
+    wait_for(&running, "waiting for the dead writer", |status| {
+        status.tasks().any(|(.., task)| {
+            assert_eq!(task.steps, 0);
+            matches!(task.state, TaskState::Restoring { records, left } if records > 0 && left > 0)
+        })
+    });
+    dead.abort();
+    wait_for_tasks(&running, 1);
+    plain.append(&x, To::Key, &[("k", "x3"), ("k", "x4"), ("k", "x5")]);
+    wait_for_deliveries(&running, 4);
+    stop(&running);
+    let delivered = values(&out);
+    assert_eq!(delivered[..5], ["x0", "x1", "x2", "x3", "x4"]);
+    assert_eq!(delivered[5..], ["x5", "effect"]);
+    assert_eq!(check_stamps(&out, name, "join", 1), [(0, 7)].into());
+}
+
+/// Deletes a changelog, and makes another of its name out of copies.
+fn restore_into(changelog: &str, copies: &[&[Record]]) {
+    delete_topic(changelog);
+    create_topic_with(changelog, 1, &[("cleanup.policy", "compact")]);
+    let plain = Foreign::plain();
+    for records in copies {
+        plain.append_copies(changelog, records);
+    }
+}
+
+/// B12: the ordering changelog is made again while nothing runs, out of copies of what it had. What stands in the directory is of another topic, however far that
+/// went: a copy of all goes on, one of less is behind the positions, though its log is longer than what was copied of the old one.
+#[test]
+fn b12_a_changelog_made_again_while_stopped_is_read_for_what_it_has() {
+    let name = "again-changelog";
+    let (app, words, counted, dir) = counted_to_three(name);
+    let changelog = format!("{name}-count-{STATE}");
+    let (older, (_, end)) = (read(&changelog), bounds(&changelog, 0));
+    let go_on = |dir: &tempfile::TempDir| {
+        let running = start(config(dir), &app);
+        Foreign::plain().append(&words, To::Key, &[("word", "seen")]);
+        wait_for_deliveries(&running, 1);
+        stop(&running);
+    };
+    go_on(&dir);
+    let newer = read(&changelog);
+    restore_into(&changelog, &[&older[..]; 4]);
+    assert!(bounds(&changelog, 0).1 > 2 * end);
+    for dir in [&dir, &tempfile::tempdir().unwrap()] {
+        let running = start(config(dir), &app);
+        assert_eq!(wait_for_refusal(&running).0, "vc-positions-ahead");
+        running.stop();
+    }
+    restore_into(&changelog, &[&newer]);
+    go_on(&dir);
+    assert_eq!(counts(&counted)["word"], [1, 2, 3, 4, 5]);
+    check_stamps(&counted, name, "count", 1);
+}
+
+/// The fold changelog names no topics and no positions, so a copy of it cannot be told from any other: it is missed, its log shorter or longer.
+#[test]
+fn b12_a_fold_changelog_made_again_while_stopped_is_missed() {
+    let name = "again-fold";
+    let (app, _, counted, dir) = counted_to_three(name);
+    let changelog = format!("{name}-count-{FOLD}");
+    let records = read(&changelog);
+    for copies in [vec![&records[..1]], vec![&records[..]; 4]] {
+        restore_into(&changelog, &copies);
+        for dir in [&dir, &tempfile::tempdir().unwrap()] {
+            is_refused(&app, dir);
+        }
+    }
+    assert_eq!(counts(&counted)["word"], [1, 2, 3]);
+}
+
+/// Each of the two changelogs is made again under a stage that runs: it is refused before it has a part of its state in one and a part in the other, or at
+/// the latest by the next start.
+#[test]
+fn b12_a_changelog_made_again_while_it_runs_is_refused() {
+    for (name, part, count) in [("again-run-state", STATE, 0), ("again-run-fold", FOLD, 40)] {
+        let (app, words, counted, dir) = counted_to_three(name);
+        let running = start(watchful(&dir), &app);
+        wait_for_tasks(&running, 1);
+        let changelog = format!("{name}-count-{part}");
+        restore_into(&changelog, &[]);
+        let junk = vec![("k", "of another"); count];
+        Foreign::plain().append(&changelog, To::Partition(0), &junk);
+        Foreign::plain().append(&words, To::Key, &[("word", "seen")]);
+        assert_eq!(wait_for_refusal(&running).0, "vc-identity-changed");
+        running.stop();
+        let before = counts(&counted);
+        for dir in [&dir, &tempfile::tempdir().unwrap()] {
+            is_refused(&app, dir);
+        }
+        // It was counted on from the state that there was, or not at all.
+        assert!([3, 4].contains(&before["word"].len()), "{before:?}");
+        let expected: Vec<u64> = (1..=before["word"].len() as u64).collect();
+        assert_eq!(before["word"], expected);
+        assert_eq!(counts(&counted), before);
+    }
 }

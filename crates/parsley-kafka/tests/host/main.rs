@@ -6,6 +6,7 @@ mod failures;
 mod foreign;
 mod guards;
 mod identity;
+mod joining;
 mod log;
 mod lost_state;
 mod obligations;

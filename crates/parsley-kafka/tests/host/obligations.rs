@@ -106,42 +106,51 @@ fn doubling(name: &str) -> App {
     App::named(name).stage(double).build().unwrap()
 }
 
-/// Absence by UUID: a topic that was deleted and made again under its name is another channel, and the old one is claimed on no more.
+/// Absence by UUID: a sink that was deleted and made again under its name while nothing ran is another channel, whatever its log has by then, and the old
+/// one is claimed on no more.
 #[test]
-fn a_sink_that_was_made_again_is_another_channel() {
-    let name = "again";
-    for topic in ["again-in", "again-a", "again-b"] {
-        create_topic(topic, 1);
-    }
-    let plain = Foreign::plain();
-    let dir = tempfile::tempdir().unwrap();
-    let app = doubling(name);
-    let running = start(config(&dir), &app);
-    plain.append("again-in", To::Key, &[("k", "1"), ("k", "2")]);
-    wait_for_deliveries(&running, 2);
-    stop(&running);
-    let (a, old) = (channel("again-a", 0), channel("again-b", 0));
-    let (_, _, sequence) = stamp_of(read("again-b").last().unwrap());
-    assert_eq!(sequence, 1);
+fn b12_a_sink_that_was_made_again_is_another_channel() {
+    for (name, count) in [("again-shorter-sink", 0), ("again-longer-sink", 5)] {
+        let [input, in_a, in_b] = ["in", "a", "b"].map(|part| format!("{name}-{part}"));
+        for topic in [&input, &in_a, &in_b] {
+            create_topic(topic, 1);
+        }
+        let plain = Foreign::plain();
+        let dir = tempfile::tempdir().unwrap();
+        let app = doubling(name);
+        let running = start(config(&dir), &app);
+        plain.append(&input, To::Key, &[("k", "1"), ("k", "2")]);
+        wait_for_deliveries(&running, 2);
+        stop(&running);
+        let (a, old) = (channel(&in_a, 0), channel(&in_b, 0));
+        let (_, _, sequence) = stamp_of(read(&in_b).last().unwrap());
+        assert_eq!(sequence, 1);
 
-    delete_topic("again-b");
-    create_topic("again-b", 1);
-    let new = channel("again-b", 0);
-    assert_ne!(old, new);
-    let running = start(config(&dir), &app);
-    plain.append("again-in", To::Key, &[("k", "3")]);
-    wait_for_deliveries(&running, 1);
-    stop(&running);
-    let in_a = read("again-a");
-    let (clock, _, sequence) = stamp_of(in_a.last().unwrap());
-    assert_eq!(sequence, 2, "the sink that stayed goes on");
-    assert_eq!(clock.offset(old), None);
-    let in_b = read("again-b");
-    assert_eq!(in_b.len(), 1);
-    let (clock, _, sequence) = stamp_of(&in_b[0]);
-    assert_eq!(sequence, 0, "the new one begins");
-    assert_eq!(clock.offset(old), None);
-    assert_eq!(clock.offset(a), Some(in_a.last().unwrap().offset));
+        delete_topic(&in_b);
+        create_topic(&in_b, 1);
+        let new = channel(&in_b, 0);
+        assert_ne!(old, new);
+        Foreign::plain().append(&in_b, To::Key, &vec![("k", "of somebody"); count]);
+        let running = start(config(&dir), &app);
+        plain.append(&input, To::Key, &[("k", "3")]);
+        wait_for_deliveries(&running, 1);
+        stop(&running);
+        let on_a = read(&in_a);
+        let (clock, _, sequence) = stamp_of(on_a.last().unwrap());
+        assert_eq!(sequence, 2, "the sink that stayed goes on");
+        assert_eq!(clock.offset(old), None);
+        // Its end, where it has one.
+        assert_eq!(
+            clock.offset(new),
+            (count as i64).checked_sub(1).filter(|end| *end >= 0)
+        );
+        let on_b = read(&in_b);
+        assert_eq!(on_b.len(), count + 1);
+        let (clock, _, sequence) = stamp_of(on_b.last().unwrap());
+        assert_eq!(sequence, 0, "the new one begins");
+        assert_eq!(clock.offset(old), None);
+        assert_eq!(clock.offset(a), Some(on_a.last().unwrap().offset));
+    }
 }
 
 /// The assembled runtime: every send has headers that the protocol can read, sequences have no gap, and a restart on the same state directory,

@@ -34,7 +34,7 @@ fn counts_on(running: &KafkaRunning, words: &str, counted: &str, count: u64) -> 
 /// A state of 50,000 keys is read back when the directory is lost, with its progress in the status, and not where the directory is there; and a
 /// directory that is damaged, in whatever way, is as good as lost.
 #[test]
-fn a_lost_or_damaged_state_directory_is_read_back() {
+fn b22_a_lost_or_damaged_state_directory_is_read_back() {
     let (app, words, counted) = wordcount("large");
     for topic in [&words, &counted] {
         create_topic(topic, 1);

@@ -335,6 +335,18 @@ impl Foreign {
         self.0.flush(BOUND).unwrap();
     }
 
+    /// Appends keys and values that were read elsewhere, each to the partition that it came from.
+    pub fn append_copies(&self, topic: &str, records: &[Record]) {
+        for record in records {
+            let mut copy =
+                BaseRecord::<[u8], [u8]>::to(topic).partition(record.partition.partition);
+            copy.key = record.key.as_deref();
+            copy.payload = record.value.as_deref();
+            self.0.send(copy).unwrap();
+        }
+        self.flush();
+    }
+
     /// Sends positions of a group that has no member, in the open transaction.
     pub fn send_positions(&self, group: &str, topic: &str, partition: i32, position: i64) {
         let mut positions = TopicPartitionList::new();
