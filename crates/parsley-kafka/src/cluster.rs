@@ -1,7 +1,8 @@
 //! What a host asks the cluster, beside reading and writing.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::fmt;
+use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
 use parsley_core::{Offset, TopicId};
@@ -19,6 +20,9 @@ use crate::topic::DescribeError;
 
 /// How long one answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+
+/// How long it may take who was the one to answer, before it is asked who is now.
+const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// How often a topic that is unknown is asked for before it is taken to be missing, and how long in between: a new one can be unknown to
 /// some broker for a moment.
@@ -137,7 +141,12 @@ impl Cluster {
         names: &[&str],
         timeout: Duration,
     ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
-        let answers = describe_topics(self.client.client(), names, timeout)?;
+        let Some(first) = names.first() else {
+            return Ok(BTreeMap::new());
+        };
+        let answers = ask(&self.client, first, timeout, |time| {
+            describe_topics(self.client.client(), names, time)
+        })?;
         names
             .iter()
             .zip(answers)
@@ -162,6 +171,7 @@ impl Cluster {
             metadata.map_err(|source| ClusterError::request("the list of topics", source))?;
         let names: Vec<&str> = metadata.topics().iter().map(|topic| topic.name()).collect();
         let mut all = BTreeMap::new();
+        // The client has just been told who is who.
         for answer in describe_topics(self.client.client(), &names, ANSWER)? {
             match answer {
                 Ok(facts) => {
@@ -187,11 +197,44 @@ impl Cluster {
         topic: &str,
         partition: i32,
     ) -> Result<(Offset, Offset), ClusterError> {
-        self.client
-            .fetch_watermarks(topic, partition, ANSWER)
-            .map_err(|source| {
-                ClusterError::request(format!("offsets of {topic}/{partition}"), source)
-            })
+        watermarks(&self.client, topic, partition).map_err(|source| {
+            ClusterError::request(format!("offsets of {topic}/{partition}"), source)
+        })
+    }
+}
+
+/// The log start and the end of a partition, as a client sees them: read committed or not.
+pub(crate) fn watermarks(
+    client: &BaseConsumer,
+    topic: &str,
+    partition: i32,
+) -> Result<(Offset, Offset), KafkaError> {
+    ask(client, topic, ANSWER, |time| {
+        client.fetch_watermarks(topic, partition, time)
+    })
+}
+
+/// Asks whom a client remembers to be the one to ask. Who does not answer soon may have gone, and librdkafka asks on for minutes: so the cluster is
+/// asked who it is now, and then the question again (decision K26).
+fn ask<T, E: fmt::Display>(
+    client: &BaseConsumer,
+    topic: &str,
+    timeout: Duration,
+    mut question: impl FnMut(Duration) -> Result<T, E>,
+) -> Result<T, E> {
+    let until = Instant::now() + timeout;
+    let error = match question(FIRST_ANSWER.min(timeout / 2)) {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
+    let left = || {
+        let left = until.saturating_duration_since(Instant::now());
+        left.max(timeout / 4)
+    };
+    tracing::debug!(topic, %error, "the cluster is asked whom to ask");
+    match client.fetch_metadata(Some(topic), left() / 2) {
+        Ok(_) => question(left()),
+        Err(_) => Err(error),
     }
 }
 

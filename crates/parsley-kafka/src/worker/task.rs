@@ -16,7 +16,7 @@ use rdkafka::consumer::Consumer;
 use rdkafka::message::Timestamp;
 
 use super::Trouble;
-use crate::cluster::{ANSWER, Cluster, ClusterError};
+use crate::cluster::{self, ANSWER, Cluster, ClusterError};
 use crate::event;
 use crate::known::KnownTopics;
 use crate::native::EventConsumer;
@@ -109,10 +109,8 @@ impl ClusterFacts<'_> {
     }
 
     fn stable(&self, name: &str, channel: Channel) -> Result<Offset, ClusterError> {
-        let bounds = self
-            .consumer
-            .consumer()
-            .fetch_watermarks(name, channel.partition, ANSWER);
+        let client = self.consumer.consumer();
+        let bounds = cluster::watermarks(client, name, channel.partition);
         let (_, stable) =
             bounds.map_err(|source| ClusterError::request(format!("the end of {name}"), source))?;
         Ok(stable)
