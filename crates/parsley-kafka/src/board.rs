@@ -187,6 +187,7 @@ impl Board {
             task.steps += 1;
             task.received += counts.received;
             task.dropped += counts.dropped;
+            task.rounds += counts.rounds;
             task.delivered += deliveries.len() as u64;
             task.held = held;
         });

@@ -40,6 +40,15 @@ pub struct Record {
     pub timestamp: Timestamp,
 }
 
+impl Record {
+    /// How long its key, value and headers are in all.
+    pub(crate) fn bytes(&self) -> usize {
+        let len = |field: &Option<Bytes>| field.as_ref().map_or(0, Bytes::len);
+        let header = |header: &Header| header.name.len() + len(&header.value);
+        len(&self.key) + len(&self.value) + self.headers.iter().map(header).sum::<usize>()
+    }
+}
+
 /// One thing that happened to a consumer, in the order in which librdkafka queued it.
 ///
 /// A rebalance is a value here and no callback, so that whoever polls can commit or abort its open transaction with everything at

@@ -50,7 +50,16 @@ type Tag = (i32, Channel);
 struct Reports {
     /// Where the last send of each tag stands, of those since it was last asked for.
     offsets: Vec<Option<Offset>>,
-    failure: Option<ProduceError>,
+    /// The send that failed first.
+    failure: Option<Failed>,
+}
+
+#[derive(Clone)]
+struct Failed {
+    tag: usize,
+    source: KafkaError,
+    topic: String,
+    bytes: usize,
 }
 
 /// Where sends came to stand.
@@ -93,8 +102,12 @@ impl ProducerContext for Context {
                 *known = (*known).max(Some(record.offset()));
             }
             Err((error, record)) => {
-                let failure = ProduceError::of(error.clone(), record.topic(), size_of(record));
-                reports.failure.get_or_insert(failure);
+                reports.failure.get_or_insert_with(|| Failed {
+                    tag,
+                    source: error.clone(),
+                    topic: record.topic().to_owned(),
+                    bytes: size_of(record),
+                });
             }
         }
     }
@@ -110,6 +123,8 @@ pub enum ProduceError {
         limit.map(|limit| format!(" ({limit} bytes with the overhead of a batch)")).unwrap_or_default()
     )]
     TooLarge {
+        /// The partition of the task whose record it is.
+        task: i32,
         /// The topic.
         topic: String,
         /// The size of the record's key, value and headers.
@@ -136,9 +151,10 @@ pub enum ProduceError {
 }
 
 impl ProduceError {
-    fn of(source: KafkaError, topic: &str, bytes: usize) -> Self {
+    fn of(source: KafkaError, task: i32, topic: &str, bytes: usize) -> Self {
         match source.rdkafka_error_code() {
             Some(RDKafkaErrorCode::MessageSizeTooLarge) => Self::TooLarge {
+                task,
                 topic: topic.to_owned(),
                 bytes,
                 limit: None,
@@ -187,8 +203,6 @@ pub(crate) struct Producer {
     /// When the transaction that is open was begun, and how long the cluster leaves one open.
     began: Instant,
     timeout: Duration,
-    /// How large a batch gets at most, unless one record is larger.
-    batch_bytes: usize,
 }
 
 impl Producer {
@@ -229,7 +243,6 @@ impl Producer {
             is_open: false,
             began: Instant::now(),
             timeout: config.transaction_timeout,
-            batch_bytes,
         })
     }
 
@@ -250,11 +263,6 @@ impl Producer {
     /// cluster has given up is fenced.
     pub(crate) fn deadline(&self) -> Instant {
         self.began + self.timeout * 3 / 4
-    }
-
-    /// Whether a topic with this limit may refuse what fits record by record.
-    pub(crate) fn batches_exceed(&self, limit: usize) -> bool {
-        self.batch_bytes > limit
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -294,7 +302,7 @@ impl Producer {
                         + send.value.map_or(0, Bytes::len)
                         + send.headers.iter().map(header).sum::<usize>();
                     let source = KafkaError::MessageProduction(code);
-                    return Err(ProduceError::of(source, send.topic, bytes));
+                    return Err(ProduceError::of(source, task, send.topic, bytes));
                 }
             }
         }
@@ -375,7 +383,11 @@ impl Producer {
 
     fn failure(&self) -> Result<(), ProduceError> {
         match &self.reports().failure {
-            Some(failure) => Err(failure.clone()),
+            Some(failed) => {
+                let (task, _) = self.targets[failed.tag].tag;
+                let source = failed.source.clone();
+                Err(ProduceError::of(source, task, &failed.topic, failed.bytes))
+            }
             None => Ok(()),
         }
     }
@@ -432,12 +444,16 @@ impl Producer {
             return Ok(());
         }
         let aborted = again(until, "aborting", |time| {
-            // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does.
+            // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does. What was under way
+            // then may come back to be sent again: that is dropped by the next call alone.
             let is_awaited = self.producer.in_flight_count() > 0;
             let aborted = self
                 .producer
                 .abort_transaction(if is_awaited { REPORTS } else { time });
-            while aborted.is_err() && self.producer.in_flight_count() > 0 && Instant::now() < until
+            let called = Instant::now();
+            while aborted.is_err()
+                && self.producer.in_flight_count() > 0
+                && called.elapsed() < REPORTS
             {
                 self.take_reports(|| false);
             }

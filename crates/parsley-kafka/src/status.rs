@@ -121,6 +121,8 @@ pub struct TaskStatus {
     pub lag: u64,
     /// Steps committed, that of the opening included.
     pub steps: u64,
+    /// Rounds that the sends of these steps took (`docs/protocol.md`, Send order): the acknowledgements of each are waited for before the next.
+    pub rounds: u64,
 }
 
 /// Whether a task runs.

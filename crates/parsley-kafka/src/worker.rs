@@ -28,6 +28,7 @@ use crate::stage::{Declared, Resolved, StopFlag};
 mod ahead;
 mod failing;
 mod late;
+mod recover;
 mod step;
 mod task;
 mod trouble;
@@ -49,6 +50,9 @@ const LAST_ABORT: Duration = Duration::from_secs(5);
 
 /// How many events are fed before deliveries are looked for: what is fed when a step ends is held, and goes through the changelog.
 const EVENTS_PER_TURN: usize = 100;
+
+/// How much of what a step takes in may be held when it ends, in bytes of keys, values and headers (decision K30).
+const HELD_BYTES_MAX: u64 = 8 << 20;
 
 /// How a session ended.
 enum End {
@@ -107,14 +111,7 @@ impl Worker {
 
     /// Takes note of a failure. Returns how long to wait before the next attempt.
     fn note_failure(&mut self, trouble: &Trouble) -> Duration {
-        let at = match trouble {
-            Trouble::Task {
-                error: TaskError::Application(error),
-                ..
-            } => Some((error.channel, error.offset)),
-            _ => None,
-        };
-        let wait = self.failing.note(at, &self.declared.config);
+        let wait = self.failing.note(trouble.failed(), &self.declared.config);
         let (group, attempt) = (&self.declared.group, self.failing.attempts());
         let wait_ms = wait.as_millis();
         tracing::warn!(%group, attempt, %trouble, wait_ms, "a step failed and will be tried again");
@@ -239,69 +236,6 @@ impl<'a> Session<'a> {
             })
     }
 
-    /// Gives up the step at hand, and has its tasks open anew; the clients' trouble is the caller's.
-    fn recover(&mut self, trouble: Trouble) -> Result<(), Trouble> {
-        let until = Instant::now() + self.worker.declared.config.transaction_timeout;
-        self.step_since = None;
-        self.is_draining = false;
-        if trouble.is_fatal() {
-            return Err(trouble);
-        }
-        self.producer.abort(until)?;
-        let trouble = self.explained(trouble)?;
-        if let Trouble::Produce(ProduceError::Abort { .. }) = trouble {
-            // A cluster in trouble can forget to mark an abort. What it forgot would be committed with the next transaction of this producer.
-            let declared = &self.worker.declared;
-            self.producer = new_producer(declared, self.worker.number, &self.resolved)?;
-        }
-        if let Trouble::Task { partition, error } = &trouble
-            && let Some(refusal) = error.refusal()
-        {
-            self.refuse(*partition, refusal.clone());
-        } else {
-            let wait = self.worker.note_failure(&trouble);
-            self.resume_at = Some(Instant::now() + wait);
-        }
-        for (partition, slot) in &mut self.slots {
-            *slot = match self.worker.refused.get(partition) {
-                Some(_) => Slot::Refused,
-                None => Slot::Assigned,
-            };
-        }
-        let partitions: Vec<i32> = self.slots.keys().copied().collect();
-        self.worker.board.reopening(self.worker.number, &partitions);
-        self.assign_running()
-    }
-
-    /// Says of a record that was too large what its topic takes. Fails when the producer's batches are what was too large, which takes a new
-    /// one.
-    fn explained(&self, trouble: Trouble) -> Result<Trouble, Trouble> {
-        let Trouble::Produce(ProduceError::TooLarge { topic, bytes, .. }) = trouble else {
-            return Ok(trouble);
-        };
-        let limits = cluster::batch_limits(&self.worker.declared.config, &[&topic]);
-        let limit = limits.ok().and_then(|limits| limits.get(&topic).copied());
-        let is_the_batch = limit.is_some_and(|limit| self.producer.batches_exceed(limit));
-        let trouble = ProduceError::TooLarge {
-            topic,
-            bytes,
-            limit,
-        };
-        match is_the_batch {
-            true => Err(trouble.into()),
-            false => Ok(trouble.into()),
-        }
-    }
-
-    fn refuse(&mut self, partition: i32, refusal: Refusal) {
-        let group = &self.worker.declared.group;
-        tracing::error!(%group, partition, %refusal, "a guard stopped the task");
-        self.worker
-            .board
-            .refused(self.worker.number, partition, &refusal);
-        self.worker.refused.insert(partition, refusal);
-    }
-
     /// Has the consumer read for the tasks that run, each from where it is.
     fn assign_running(&mut self) -> Result<(), Trouble> {
         self.ahead.clear();
@@ -332,7 +266,8 @@ impl<'a> Session<'a> {
         self.deliver()?;
         let is_due = self.until_step_end() == Some(Duration::ZERO);
         let is_full = self.running().any(|(_, task)| task.task.step_is_full());
-        if is_due || is_full {
+        let held_bytes: u64 = self.running().map(|(_, task)| task.held_bytes()).sum();
+        if is_due || is_full || held_bytes >= HELD_BYTES_MAX {
             self.end_step()?;
         }
         // Between steps.
@@ -370,6 +305,12 @@ impl<'a> Session<'a> {
             return Ok(());
         }
         self.resume_at = None;
+        let now = Instant::now();
+        for slot in self.slots.values_mut() {
+            if matches!(slot, Slot::Waiting(until) if now >= *until) {
+                *slot = Slot::Assigned;
+            }
+        }
         let mut has_opened = false;
         // What is open by now is asked for by the watch, what opens is asked for before it does.
         let is_to_open = |slot: &Slot| matches!(slot, Slot::Assigned | Slot::Restoring(_));
@@ -468,6 +409,9 @@ impl<'a> Session<'a> {
                         task.receive(channel, record)
                             .map_err(|error| Trouble::task(partition, error))?;
                         self.step_since.get_or_insert_with(Instant::now);
+                        if task.held_bytes() >= HELD_BYTES_MAX {
+                            return Ok(());
+                        }
                     }
                 }
                 Polled::Eof {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::event::Polled;
 use crate::native::EventConsumer;
 
-/// How many events, and how many bytes of keys and values, are read ahead at most.
+/// How many events, and how many bytes of keys, values and headers, are read ahead at most.
 const EVENTS_MAX: usize = 10_000;
 const BYTES_MAX: usize = 8 << 20;
 
@@ -91,10 +91,7 @@ fn is_of_records(polled: &Polled) -> bool {
 
 fn bytes_of(polled: &Polled) -> usize {
     match polled {
-        Polled::Record(record) => {
-            let len = |field: &Option<bytes::Bytes>| field.as_ref().map_or(0, bytes::Bytes::len);
-            len(&record.key) + len(&record.value)
-        }
+        Polled::Record(record) => record.bytes(),
         _ => 0,
     }
 }

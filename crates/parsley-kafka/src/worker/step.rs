@@ -119,7 +119,7 @@ impl Session<'_> {
                     .partition(partition);
                 acknowledged.on(partition, channel)
             });
-            is_overcome |= worker.failing.is_overcome_by(&task.processed);
+            is_overcome |= worker.failing.is_overcome_by(partition, &task.processed);
             let (deliveries, held) = (&task.processed, task.task.held());
             board.committed(number, partition, counts, deliveries, held);
             // Committed is committed, whatever becomes of the local copy.

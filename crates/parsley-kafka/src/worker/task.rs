@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parsley_core::{
     Changes, Channel, Offset, Receipt, Record, Refusal, RefusalCode, Scope, TopicId,
@@ -28,6 +28,8 @@ use crate::state::{self, Checkpoint, StoreKind, TaskState};
 pub(super) enum Slot {
     /// Nothing yet.
     Assigned,
+    /// What it did has failed, and it opens anew when the time has come (decision K29).
+    Waiting(Instant),
     Restoring(Box<Restore>),
     Running(Box<RunningTask>),
     /// A guard has stopped it; the board knows which.
@@ -51,6 +53,10 @@ pub(super) struct RunningTask {
     /// Something was fed, or is to be written, that no step has committed.
     pub(super) is_dirty: bool,
     pub(super) counts: Counts,
+    /// How much the step at hand took in, in bytes of keys, values and headers.
+    taken_bytes: u64,
+    /// How many of the records that it took in were delivered without having to wait.
+    passed: u64,
     commit: Option<StepCommit>,
     /// Names of topics that the changelog does not have yet.
     new_names: Changes,
@@ -63,6 +69,8 @@ pub(super) struct RunningTask {
 pub(crate) struct Counts {
     pub(crate) received: u64,
     pub(crate) dropped: u64,
+    /// How many rounds its sends took.
+    pub(crate) rounds: u64,
 }
 
 /// A log on a cluster, asked before a task opens.
@@ -268,6 +276,8 @@ impl RunningTask {
             processed: Vec::new(),
             is_dirty: true,
             counts: Counts::default(),
+            taken_bytes: 0,
+            passed: 0,
             commit: None,
             new_names: Changes(new_names),
             sweep: Sweep::default(),
@@ -282,10 +292,12 @@ impl RunningTask {
         record: event::Record,
     ) -> Result<(), TaskError> {
         let (offset, next) = (record.offset, record.offset + 1);
+        let bytes = record.bytes() as u64;
         let received = self.task.receive(record_of(channel, record))?;
         match received {
             Receipt::Accepted => {
                 self.counts.received += 1;
+                self.taken_bytes += bytes;
                 if let Some(account) = &mut self.account {
                     account.arrived(channel, offset);
                 }
@@ -295,6 +307,17 @@ impl RunningTask {
         self.positions.insert(channel, next);
         self.is_dirty = true;
         Ok(())
+    }
+
+    /// How much of what the step at hand took in is held, in bytes: as much of them as of the records. Memory has it until the step ends, and
+    /// the changelog and the local state get it then.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let received = self.counts.received;
+        let held = received.saturating_sub(self.passed);
+        match held == received {
+            true => self.taken_bytes,
+            false => (self.taken_bytes / received).saturating_mul(held),
+        }
     }
 
     /// Tells the task that it has been fed everything below a position.
@@ -313,6 +336,7 @@ impl RunningTask {
         let Some(delivery) = self.task.process_next()? else {
             return Ok(None);
         };
+        self.passed += u64::from(!delivery.was_held);
         self.processed.push(delivery);
         self.is_dirty = true;
         Ok(Some(self.task.drain_sends()))
@@ -320,6 +344,7 @@ impl RunningTask {
 
     /// Ends the task's part of a step, with what was acknowledged since the last fence.
     pub(super) fn finish(&mut self, acknowledged: &[(Channel, Offset)]) -> Result<(), TaskError> {
+        self.counts.rounds = self.task.step_rounds() as u64;
         let mut commit = self.task.finish_step(acknowledged)?;
         commit.ordering.0.append(&mut self.new_names.0);
         self.commit = Some(commit);
@@ -403,6 +428,8 @@ impl RunningTask {
         self.task.step_committed();
         self.is_dirty = false;
         self.counts = Counts::default();
+        self.taken_bytes = 0;
+        self.passed = 0;
         self.processed.clear();
         kept.map_err(Trouble::from)
     }

@@ -3,6 +3,7 @@
 use parsley_stage::TaskError;
 use rdkafka::error::KafkaError;
 
+use super::failing::Failed;
 use crate::cluster::ClusterError;
 use crate::event::ConsumerError;
 use crate::producer::ProduceError;
@@ -30,6 +31,19 @@ pub(crate) enum Trouble {
 impl Trouble {
     pub(super) fn task(partition: i32, error: TaskError) -> Self {
         Self::Task { partition, error }
+    }
+
+    /// What failed: one task, where others can go on without it.
+    pub(super) fn failed(&self) -> Failed {
+        match self {
+            Self::Task {
+                partition,
+                error: TaskError::Application(error),
+            } => Failed::Record(*partition, (error.channel, error.offset)),
+            Self::Task { partition, .. } => Failed::Task(*partition),
+            Self::Produce(ProduceError::TooLarge { task, .. }) => Failed::Task(*task),
+            _ => Failed::Worker,
+        }
     }
 
     /// Whether the clients have to be made anew.
