@@ -1,18 +1,20 @@
 //! The transactional producer of a worker: sends that tell where they came to stand, and the transaction around them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parsley_core::{Channel, Header, Offset};
-use rdkafka::ClientContext;
+use rdkafka::client::DefaultClientContext;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::{KafkaError, RDKafkaError};
 use rdkafka::message::{Header as KafkaHeader, Headers, Message};
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
+use rdkafka::{ClientContext, Offset as KafkaOffset, TopicPartitionList};
 
 use crate::config::KafkaConfig;
 use crate::native::{self, Outgoing, ProducerTopic};
@@ -84,9 +86,20 @@ impl Acknowledged {
 #[derive(Default)]
 pub(crate) struct Context {
     reports: Mutex<Reports>,
+    /// Whether a connection was lost, or an answer not waited for any longer, since the producer was made.
+    has_lost_answers: AtomicBool,
 }
 
-impl ClientContext for Context {}
+impl ClientContext for Context {
+    /// Nothing but its log says that librdkafka has lost an answer: it asks again by itself. A loss that is like the one before goes unlogged for a
+    /// while, the first never does.
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
+        if matches!(facility, "FAIL" | "REQTMOUT") {
+            self.has_lost_answers.store(true, Ordering::Relaxed);
+        }
+        DefaultClientContext.log(level, facility, message);
+    }
+}
 
 impl ProducerContext for Context {
     type DeliveryOpaque = usize;
@@ -203,6 +216,10 @@ pub(crate) struct Producer {
     /// When the transaction that is open was begun, and how long the cluster leaves one open.
     began: Instant,
     timeout: Duration,
+    /// A request that takes less was sent once.
+    sent_once: Duration,
+    /// Whether the end of a transaction may have been asked for twice.
+    may_end_again: bool,
 }
 
 impl Producer {
@@ -223,6 +240,11 @@ impl Producer {
             .set("enable.idempotence", "true")
             // The topics' own limits count.
             .set("message.max.bytes", "1000000000");
+        // What is told of connections at this level is what tells of lost answers.
+        client.set("log.connection.close", "true");
+        if (client.log_level as i32) < RDKafkaLogLevel::Info as i32 {
+            client.set_log_level(RDKafkaLogLevel::Info);
+        }
         let has = |property| config.properties.contains_key(property);
         if !has("linger.ms") && !has("queue.buffering.max.ms") {
             client.set("linger.ms", LINGER_MS);
@@ -243,6 +265,8 @@ impl Producer {
             is_open: false,
             began: Instant::now(),
             timeout: config.transaction_timeout,
+            sent_once: sent_once(&config.properties),
+            may_end_again: false,
         })
     }
 
@@ -267,6 +291,24 @@ impl Producer {
 
     pub(crate) fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    /// Whether a request to end a transaction that has ended may still be under way. It would end the next one of this producer (decision K20).
+    pub(crate) fn may_end_again(&self) -> bool {
+        self.may_end_again
+    }
+
+    /// Takes note of how the end of a transaction went, which was asked for at a time.
+    fn note_end(&mut self, asked: Instant) {
+        if asked.elapsed() < self.sent_once {
+            return;
+        }
+        self.producer.poll(REPORTS);
+        self.may_end_again |= self
+            .producer
+            .context()
+            .has_lost_answers
+            .load(Ordering::Relaxed);
     }
 
     /// Hands a task's record to the transaction that is open, or to a new one.
@@ -430,11 +472,13 @@ impl Producer {
 
     /// Commits, with everything acknowledged. An outcome that is not known is asked for until it is.
     pub(crate) fn commit(&mut self, until: Instant) -> Result<(), ProduceError> {
+        let asked = Instant::now();
         // Once it is under way there is nothing to be aborted any more: it may take its time.
         again(until, "committing", |_| {
             self.producer.commit_transaction(CALL)
         })?;
         self.is_open = false;
+        self.note_end(asked);
         Ok(())
     }
 
@@ -443,6 +487,7 @@ impl Producer {
         if !self.is_open {
             return Ok(());
         }
+        let asked = Instant::now();
         let aborted = again(until, "aborting", |time| {
             // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does. What was under way
             // then may come back to be sent again: that is dropped by the next call alone.
@@ -464,8 +509,19 @@ impl Producer {
             other => other,
         })?;
         self.is_open = false;
+        self.note_end(asked);
         Ok(())
     }
+}
+
+/// How long librdkafka waits at least before it sends a request again, and half of that for its jitter.
+fn sent_once(properties: &BTreeMap<String, String>) -> Duration {
+    let ms = |property: &str, default: u64| {
+        let set = properties.get(property);
+        set.and_then(|ms| ms.parse().ok()).unwrap_or(default)
+    };
+    let backoff = ms("retry.backoff.ms", 100).min(ms("retry.backoff.max.ms", 1000));
+    Duration::from_millis(backoff / 2)
 }
 
 /// Makes a call about a transaction until it has an outcome that is its own: librdkafka goes on with the call that it was making. The call is told

@@ -19,12 +19,11 @@ impl Session<'_> {
         }
         self.producer.abort(until)?;
         let trouble = self.explained(trouble);
-        if let Trouble::Produce(_) = trouble {
+        if matches!(trouble, Trouble::Produce(_)) || self.producer.may_end_again() {
             // A cluster in trouble can forget to mark an abort. What it forgot would be committed with the next transaction of this producer. And
             // of a record that was too large the broker has not counted the sequence: it refuses what comes behind it, whatever that is. A new
             // producer makes no batch that is larger than a topic takes by now.
-            let declared = &self.worker.declared;
-            self.producer = new_producer(declared, self.worker.number, &self.resolved)?;
+            self.replace_producer()?;
         }
         if let Trouble::Task { partition, error } = &trouble
             && let Some(refusal) = error.refusal()
@@ -49,6 +48,13 @@ impl Session<'_> {
         let partitions: Vec<i32> = self.slots.keys().copied().collect();
         self.worker.board.reopening(self.worker.number, &partitions);
         self.assign_running()
+    }
+
+    /// Makes a new producer, under another transactional id, between transactions.
+    pub(super) fn replace_producer(&mut self) -> Result<(), ProduceError> {
+        let declared = &self.worker.declared;
+        self.producer = new_producer(declared, self.worker.number, &self.resolved)?;
+        Ok(())
     }
 
     /// Says of a record that was too large what its topic takes.

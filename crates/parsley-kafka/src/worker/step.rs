@@ -128,7 +128,11 @@ impl Session<'_> {
         if is_overcome {
             self.recovered();
         }
-        applied
+        applied?;
+        if self.producer.may_end_again() {
+            self.replace_producer()?;
+        }
+        Ok(())
     }
 
     /// Sends round after round, each when all of the one before is acknowledged.

@@ -1,6 +1,11 @@
 //! The host on two real brokers behind a proxy, which loses, delays and holds back what a test says. Tests share both, so their rules are for their own
 //! topics and transactions.
 
+#[path = "../host/account.rs"]
+mod account;
+mod child;
+mod commits;
+mod kills;
 mod members;
 mod new_topics;
 mod send_order;

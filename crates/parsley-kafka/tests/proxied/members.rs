@@ -1,122 +1,15 @@
 //! Members that lose their partitions: asked for them, without knowing it, or killed (traps 5, 6 and 9).
 
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use kafka_cluster::proxy::{Action, ApiKey, Proxy, Requests};
-use parsley_kafka::{KafkaConfig, TaskState};
+use kafka_cluster::proxy::{Action, ApiKey, Requests};
+use parsley_kafka::TaskState;
 use parsley_stage::{App, Stage};
 use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
+use crate::child::*;
 use crate::world::*;
-
-/// What the child process is to run, as which client, and where.
-const APP: &str = "PARSLEY_TEST_APP";
-const DIR: &str = "PARSLEY_TEST_STATE_DIR";
-/// How long it keeps a step open, in milliseconds, and a transaction.
-const INTERVAL: &str = "PARSLEY_TEST_COMMIT_INTERVAL_MS";
-const TRANSACTION: &str = "PARSLEY_TEST_TRANSACTION_TIMEOUT_MS";
-
-/// Longer than any test takes.
-const NEVER: Duration = Duration::from_secs(600);
-
-/// The child process of the tests below: a member that runs until it is killed. Alone it does nothing.
-#[test]
-fn child_that_runs_until_it_is_killed() {
-    let Ok(app) = std::env::var(APP) else { return };
-    let var = |name| std::env::var(name).unwrap();
-    let time = |name| Duration::from_millis(var(name).parse().unwrap());
-    let config = member(var(DIR), &child_id(&app))
-        .commit_interval(time(INTERVAL))
-        .transaction_timeout(time(TRANSACTION))
-        // The group moves on soon.
-        .property("session.timeout.ms", "2000");
-    let _running = start(config, &copying(&app));
-    loop {
-        std::thread::park();
-    }
-}
-
-fn child_id(app: &str) -> String {
-    format!("{app}-child")
-}
-
-/// A host's configuration under a `client.id` of its own.
-fn member(dir: impl AsRef<Path>, client_id: &str) -> KafkaConfig {
-    config(dir).property("client.id", client_id)
-}
-
-/// A child process, ended whatever becomes of the test.
-struct Member {
-    app: &'static str,
-    process: Child,
-    _dir: tempfile::TempDir,
-}
-
-impl Member {
-    fn start(app: &'static str, interval: Duration, transaction: Duration) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let process = Command::new(std::env::current_exe().unwrap())
-            .args(["--nocapture", "--exact"])
-            .arg("members::child_that_runs_until_it_is_killed")
-            .env(BROKERS, bootstrap())
-            .env(APP, app)
-            .env(DIR, dir.path())
-            .env(INTERVAL, interval.as_millis().to_string())
-            .env(TRANSACTION, transaction.as_millis().to_string())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self {
-            app,
-            process,
-            _dir: dir,
-        }
-    }
-
-    /// Waits until the opening of its task is committed.
-    fn wait_until_open(&mut self, input: &str) {
-        let group = format!("{}-copy", self.app);
-        let until = Instant::now() + BOUND;
-        while committed(&group, input, 0).is_none() {
-            assert!(self.process.try_wait().unwrap().is_none(), "it has ended");
-            assert!(Instant::now() < until, "it has not opened");
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let signalled = Command::new("kill")
-            .args([signal, &self.process.id().to_string()])
-            .status();
-        assert!(signalled.unwrap().success());
-    }
-}
-
-impl Drop for Member {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn proxy() -> &'static Proxy {
-    broker().proxy().expect("it is proxied")
-}
-
-/// Requests of the stage's transactions that come of one client.
-fn of_transactions(api: ApiKey, app: &str, client_id: &str) -> Requests {
-    Requests::of(api)
-        .of_client(client_id)
-        .of_transactions(&format!("{app}-copy-"))
-}
-
-/// Every value that stands in a topic, whether or not its transaction is committed.
-fn written(topic: &str) -> Vec<String> {
-    let records = read_as("read_uncommitted", topic);
-    records.iter().map(|record| text(&record.value)).collect()
-}
 
 /// Trap 5: the step that is open when partitions are revoked is committed before the member takes part in the rebalance; the new owner finds its
 /// position, and repeats nothing.
