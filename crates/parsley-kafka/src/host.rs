@@ -187,6 +187,7 @@ impl KafkaHost {
                     resolved: resolved.clone(),
                     refused: BTreeMap::new(),
                     failing: Default::default(),
+                    unmarked: Vec::new(),
                 };
                 // Should one not start, dropping `running` stops those that did.
                 let thread = std::thread::Builder::new()

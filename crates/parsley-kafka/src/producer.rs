@@ -10,7 +10,7 @@ use parsley_core::{Channel, Header, Offset};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
-use rdkafka::error::{KafkaError, RDKafkaError};
+use rdkafka::error::KafkaError;
 use rdkafka::message::{Header as KafkaHeader, Headers, Message};
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
@@ -18,6 +18,10 @@ use rdkafka::{ClientContext, Offset as KafkaOffset, TopicPartitionList};
 
 use crate::config::KafkaConfig;
 use crate::native::{self, Outgoing, ProducerTopic};
+
+mod outcome;
+
+use outcome::{again, classified};
 
 /// How long one call about a transaction may take before it is made again.
 const CALL: Duration = Duration::from_secs(10);
@@ -52,6 +56,8 @@ type Tag = (i32, Channel);
 struct Reports {
     /// Where the last send of each tag stands, of those since it was last asked for.
     offsets: Vec<Option<Offset>>,
+    /// Where the first send of each tag stands, of those of the transaction.
+    firsts: Vec<Option<Offset>>,
     /// The send that failed first.
     failure: Option<Failed>,
 }
@@ -108,11 +114,20 @@ impl ProducerContext for Context {
         let mut reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         match result {
             Ok(record) => {
+                let offset = record.offset();
                 if reports.offsets.len() <= tag {
                     reports.offsets.resize(tag + 1, None);
                 }
                 let known = &mut reports.offsets[tag];
-                *known = (*known).max(Some(record.offset()));
+                *known = (*known).max(Some(offset));
+                // One that the broker had seen before comes without its offset.
+                if offset >= 0 {
+                    if reports.firsts.len() <= tag {
+                        reports.firsts.resize(tag + 1, None);
+                    }
+                    let first = &mut reports.firsts[tag];
+                    *first = Some(first.map_or(offset, |first| first.min(offset)));
+                }
             }
             Err((error, record)) => {
                 reports.failure.get_or_insert_with(|| Failed {
@@ -207,12 +222,17 @@ struct Target {
 
 /// A producer with a transactional id.
 pub(crate) struct Producer {
+    id: String,
     // Before the producer, which they belong to.
     topics: Vec<(String, ProducerTopic)>,
     producer: BaseProducer<Context>,
     /// What is sent by whom, in the order in which it was first sent.
     targets: Vec<Target>,
     is_open: bool,
+    /// Whether it has aborted a transaction.
+    has_aborted: bool,
+    /// What became of a commit is not known.
+    may_have_committed: bool,
     /// When the transaction that is open was begun, and how long the cluster leaves one open.
     began: Instant,
     timeout: Duration,
@@ -259,10 +279,13 @@ impl Producer {
             .map_err(fatal)?;
         producer.init_transactions(CALL).map_err(fatal)?;
         Ok(Self {
+            id: id.to_owned(),
             producer,
             topics: Vec::new(),
             targets: Vec::new(),
             is_open: false,
+            has_aborted: false,
+            may_have_committed: false,
             began: Instant::now(),
             timeout: config.transaction_timeout,
             sent_once: sent_once(&config.properties),
@@ -293,9 +316,10 @@ impl Producer {
         self.is_open
     }
 
-    /// Whether a request to end a transaction that has ended may still be under way. It would end the next one of this producer (decision K20).
-    pub(crate) fn may_end_again(&self) -> bool {
-        self.may_end_again
+    /// Whether it is to begin no other transaction. What the cluster did not mark of one that was aborted would be committed with the next (decision
+    /// K27); and a request to end one that has ended may still be under way, which would end the next (decision K20).
+    pub(crate) fn is_spent(&self) -> bool {
+        self.has_aborted || self.may_end_again
     }
 
     /// Takes note of how the end of a transaction went, which was asked for at a time.
@@ -309,6 +333,30 @@ impl Producer {
             .context()
             .has_lost_answers
             .load(Ordering::Relaxed);
+    }
+
+    /// Its transactional id.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where the transaction that is open begins on each partition, as far as that was acknowledged; nothing of one that may be committed.
+    pub(crate) fn begins(&self) -> BTreeMap<Channel, (String, Offset)> {
+        let mut begins: BTreeMap<Channel, (String, Offset)> = BTreeMap::new();
+        if self.may_have_committed {
+            return begins;
+        }
+        for (target, first) in self.targets.iter().zip(&self.reports().firsts) {
+            let (Some(first), (_, channel)) = (first, target.tag) else {
+                continue;
+            };
+            let (topic, _) = &self.topics[target.topic];
+            let known = begins
+                .entry(channel)
+                .or_insert_with(|| (topic.clone(), *first));
+            known.1 = known.1.min(*first);
+        }
+        begins
     }
 
     /// Hands a task's record to the transaction that is open, or to a new one.
@@ -474,12 +522,16 @@ impl Producer {
     pub(crate) fn commit(&mut self, until: Instant) -> Result<(), ProduceError> {
         let asked = Instant::now();
         // Once it is under way there is nothing to be aborted any more: it may take its time.
-        again(until, "committing", |_| {
+        let committed = again(until, "committing", |_| {
             self.producer.commit_transaction(CALL)
-        })?;
-        self.is_open = false;
+        });
+        match &committed {
+            Ok(()) => self.is_open = false,
+            Err(ProduceError::Fatal { .. }) => self.may_have_committed = true,
+            Err(_) => {}
+        }
         self.note_end(asked);
-        Ok(())
+        committed
     }
 
     /// Aborts the transaction, if one is open. What was sent in it is not read by anybody.
@@ -488,6 +540,7 @@ impl Producer {
             return Ok(());
         }
         let asked = Instant::now();
+        self.has_aborted = true;
         let aborted = again(until, "aborting", |time| {
             // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does. What was under way
             // then may come back to be sent again: that is dropped by the next call alone.
@@ -522,40 +575,4 @@ fn sent_once(properties: &BTreeMap<String, String>) -> Duration {
     };
     let backoff = ms("retry.backoff.ms", 100).min(ms("retry.backoff.max.ms", 1000));
     Duration::from_millis(backoff / 2)
-}
-
-/// Makes a call about a transaction until it has an outcome that is its own: librdkafka goes on with the call that it was making. The call is told
-/// how long it may take, which is not beyond `until`.
-fn again(
-    until: Instant,
-    what: &'static str,
-    mut call: impl FnMut(Duration) -> Result<(), KafkaError>,
-) -> Result<(), ProduceError> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let Err(source) = call(left.clamp(REPORTS, CALL)) else {
-            return Ok(());
-        };
-        let is_retriable = transaction_error(&source).is_some_and(RDKafkaError::is_retriable);
-        if is_retriable && Instant::now() < until {
-            continue;
-        }
-        return Err(classified(what, source));
-    }
-}
-
-fn transaction_error(error: &KafkaError) -> Option<&RDKafkaError> {
-    match error {
-        KafkaError::Transaction(error) => Some(error),
-        _ => None,
-    }
-}
-
-fn classified(what: &'static str, source: KafkaError) -> ProduceError {
-    let can_be_aborted = transaction_error(&source)
-        .is_some_and(|error| error.txn_requires_abort() && !error.is_fatal());
-    match can_be_aborted {
-        true => ProduceError::Abort { what, source },
-        false => ProduceError::Fatal { what, source },
-    }
 }

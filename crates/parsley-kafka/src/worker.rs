@@ -32,6 +32,7 @@ mod recover;
 mod step;
 mod task;
 mod trouble;
+mod unmarked;
 mod watch;
 
 use ahead::Ahead;
@@ -40,6 +41,7 @@ use late::Late;
 pub(crate) use task::Counts;
 use task::{ClusterFacts, RunningTask, Slot};
 pub(crate) use trouble::Trouble;
+pub(crate) use unmarked::Unmarked;
 use watch::Watch;
 
 /// How long a worker waits for something to happen before it looks around.
@@ -71,6 +73,8 @@ pub(crate) struct Worker {
     pub(crate) refused: BTreeMap<i32, Refusal>,
     /// What keeps failing, if anything does.
     pub(crate) failing: Failing,
+    /// What was aborted, and may lack markers.
+    pub(crate) unmarked: Vec<Unmarked>,
 }
 
 impl Worker {
@@ -222,7 +226,7 @@ impl<'a> Session<'a> {
         if let Err(trouble) = ended {
             // What was not committed is done again after the next start.
             tracing::warn!(%trouble, "the last step was given up");
-            let _ = self.producer.abort(Instant::now() + LAST_ABORT);
+            let _ = self.abort(Instant::now() + LAST_ABORT);
         }
         End::Stopped
     }
@@ -254,6 +258,10 @@ impl<'a> Session<'a> {
     }
 
     fn turn(&mut self) -> Result<(), Trouble> {
+        if self.producer.is_spent() {
+            self.replace_producer()?;
+        }
+        self.mark_aborts();
         self.open_tasks()?;
         let wait = if self.is_draining || self.is_restoring() {
             Duration::ZERO
@@ -487,7 +495,7 @@ impl<'a> Session<'a> {
             self.step_since = None;
             self.is_draining = false;
             // What cannot be aborted says more than what had to be.
-            if let Err(error) = self.producer.abort(until) {
+            if let Err(error) = self.abort(until) {
                 ended = Err(error.into());
             }
         } else {
@@ -536,7 +544,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// A producer that shares its transactional id with none before it (decision K19).
+/// A producer that shares its transactional id with none before it (decisions K19 and K27).
 fn new_producer(
     declared: &Declared,
     worker: usize,

@@ -17,11 +17,10 @@ impl Session<'_> {
         if trouble.is_fatal() {
             return Err(trouble);
         }
-        self.producer.abort(until)?;
+        self.abort(until)?;
         let trouble = self.explained(trouble);
-        if matches!(trouble, Trouble::Produce(_)) || self.producer.may_end_again() {
-            // A cluster in trouble can forget to mark an abort. What it forgot would be committed with the next transaction of this producer. And
-            // of a record that was too large the broker has not counted the sequence: it refuses what comes behind it, whatever that is. A new
+        if matches!(trouble, Trouble::Produce(_)) || self.producer.is_spent() {
+            // Of a record that was too large the broker has not counted the sequence: it refuses what comes behind it, whatever that is. A new
             // producer makes no batch that is larger than a topic takes by now.
             self.replace_producer()?;
         }

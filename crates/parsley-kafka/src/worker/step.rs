@@ -74,7 +74,7 @@ impl Session<'_> {
         let positions = self.positions();
         if positions.is_empty() {
             // All inputs are gone: there is nothing to do any more, and no position that a commit could go by.
-            self.producer.abort(until)?;
+            self.abort(until)?;
             self.slots
                 .retain(|_, slot| !matches!(slot, Slot::Running(_)));
             let left: Vec<i32> = self.slots.keys().copied().collect();
@@ -129,7 +129,7 @@ impl Session<'_> {
             self.recovered();
         }
         applied?;
-        if self.producer.may_end_again() {
+        if self.producer.is_spent() {
             self.replace_producer()?;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod leaders;
 mod load;
+mod markers;
 mod three;
 #[path = "../host/world.rs"]
 #[allow(dead_code, reason = "each test binary uses a part")]
