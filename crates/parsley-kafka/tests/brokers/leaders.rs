@@ -15,7 +15,8 @@ fn a_sink_without_a_leader_is_found_again_when_it_has_one() {
     create_on_all("leaderless-in", 1);
     create_on("leaderless-out", 3);
     let dir = tempfile::tempdir().unwrap();
-    let config = config(&dir).transaction_timeout(Duration::from_secs(4));
+    let mut config = config(&dir).transaction_timeout(Duration::from_secs(4));
+    config.backoff_longest = Duration::from_millis(500);
     let running = start(config, &copying(name));
     wait_for_tasks(&running, 1);
     three.kill(3);
@@ -36,6 +37,7 @@ fn a_sink_without_a_leader_is_found_again_when_it_has_one() {
 /// others have taken over and effects have gone on, and comes back. Found here: a worker whose client took the killed broker for the controller asked it
 /// on and on which topics there are, and was stuck for as long as that was away.
 #[test]
+#[ignore = "takes a minute and more: cargo xtask nemesis"]
 fn leaders_and_coordinators_are_killed_under_load() {
     let three = Three::take();
     let load = Load::begin("led", |mut config| {

@@ -56,9 +56,10 @@ fn an_abort_while_the_sink_has_no_leader_is_marked_when_it_has_one() {
     let fails = Arc::new(AtomicBool::new(true));
     let dir = tempfile::tempdir().unwrap();
     // Steps end when they fail, and at the stop.
-    let config = config(&dir)
+    let mut config = config(&dir)
         .commit_interval(Duration::from_secs(300))
         .transaction_timeout(Duration::from_secs(600));
+    config.backoff_longest = Duration::from_millis(500);
     let running = start(config, &copying_but_poison(name, &fails));
     wait_for_tasks(&running, 1);
     let plain = Foreign::plain();
@@ -91,6 +92,7 @@ fn an_abort_while_the_sink_has_no_leader_is_marked_when_it_has_one() {
 
 /// The same of a changelog: its state is read back up to where the changelog ends, which never came. The step is given up as its positions are not answered.
 #[test]
+#[ignore = "takes most of a minute: cargo xtask nemesis"]
 fn an_abort_while_the_changelog_has_no_leader_is_marked_when_it_has_one() {
     let three = Three::take();
     let name = "unkept";
@@ -101,7 +103,8 @@ fn an_abort_while_the_changelog_has_no_leader_is_marked_when_it_has_one() {
     let topic = NewTopic::new(changelog, 1, TopicReplication::Variable(&placed));
     create(changelog, &topic.set("cleanup.policy", "compact"));
     let dir = tempfile::tempdir().unwrap();
-    let config = config(&dir).transaction_timeout(Duration::from_secs(24));
+    let mut config = config(&dir).transaction_timeout(Duration::from_secs(24));
+    config.backoff_longest = Duration::from_millis(500);
     let running = start(config, &copying(name));
     wait_for_tasks(&running, 1);
     let proxy = three.proxy().unwrap();

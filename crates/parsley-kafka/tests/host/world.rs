@@ -207,7 +207,15 @@ pub fn bounds(topic: &str, partition: i32) -> (i64, i64) {
         .set("isolation.level", "read_uncommitted")
         .create()
         .unwrap();
-    asker.fetch_watermarks(topic, partition, BOUND).unwrap()
+    let until = Instant::now() + BOUND;
+    loop {
+        match asker.fetch_watermarks(topic, partition, BOUND) {
+            Ok(bounds) => return bounds,
+            // A broker that has just come back leads nothing yet.
+            Err(error) => assert!(Instant::now() < until, "{topic}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn asker(group: &str) -> BaseConsumer {
