@@ -8,6 +8,8 @@ mod commits;
 mod kills;
 mod members;
 mod new_topics;
+mod positions;
+mod scaling;
 mod send_order;
 #[path = "../host/world.rs"]
 #[allow(dead_code, reason = "each test binary uses a part")]
