@@ -6,6 +6,7 @@ mod causality;
 #[path = "../running/mod.rs"]
 mod running;
 
+mod on_kafka_brokers;
 mod on_kafka_check;
 mod on_kafka_demo;
 mod on_kafka_dump;
