@@ -194,16 +194,13 @@ impl Run {
     /// Waits until its task is open. Prints how long it took, from when it had the partition.
     pub fn open(&mut self, what: &str) -> Told {
         let assigned = self.until("assigned", |told| told.state != "joining");
-        let read = self.until("read back", |told| {
-            told.is_open() || told.state == "restoring" && told.left == 0
-        });
         let open = self.until("open", Told::is_open);
-        let (assigned, read, opened) = (assigned.at.unwrap(), read.at.unwrap(), open.at.unwrap());
+        let at = |told: &Told| told.at.unwrap();
         println!(
-            "  {what}: joined after {:.2} s, state read back in {:.2} s, open {:.2} s later; {} held, {} MiB resident, {} MiB at most",
-            (assigned - self.begun).as_secs_f64(),
-            (read - assigned).as_secs_f64(),
-            (opened - read).as_secs_f64(),
+            "  {what}: joined after {:.2} s, restored and open {:.2} s later, with {:.2} s of its processors; {} held, {} MiB resident, {} MiB at most",
+            (at(&assigned) - self.begun).as_secs_f64(),
+            (at(&open) - at(&assigned)).as_secs_f64(),
+            (open.worked_ms - assigned.worked_ms) as f64 / 1e3,
             open.held,
             open.resident_kib >> 10,
             open.peak_kib >> 10,
