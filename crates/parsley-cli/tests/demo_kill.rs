@@ -6,18 +6,19 @@
 mod causality;
 mod directory;
 mod running;
+mod seeded;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hasher};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use running::parsley;
+use seeded::{Numbers, input};
 use serde_json::{Value, json};
 
 /// How much is asked of the demo.
@@ -41,32 +42,6 @@ const SCALE: Scale = if cfg!(debug_assertions) {
         early: 15,
     }
 };
-
-/// A sequence of numbers that look random (SplitMix64).
-struct Numbers(u64);
-
-impl Numbers {
-    /// From the seed that is set, or another one each time.
-    fn seeded() -> Self {
-        let set = std::env::var("PARSLEY_KILL_SEED").ok();
-        let seed = match &set {
-            Some(seed) => seed.parse().expect("PARSLEY_KILL_SEED is a number"),
-            None => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |since| u64::from(since.subsec_nanos())),
-        };
-        println!("PARSLEY_KILL_SEED={seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
-    }
-}
 
 /// When a run is killed.
 #[derive(Clone, Copy, Debug)]
@@ -94,24 +69,6 @@ fn moments(numbers: &mut Numbers) -> Vec<Moment> {
         _ => Moment::Shown(shown, Duration::from_micros(numbers.below(20_000))),
     };
     shown.into_iter().map(&mut moment).collect()
-}
-
-/// The commands, and what they ask of each account in their order.
-fn input(numbers: &mut Numbers) -> (String, BTreeMap<String, Vec<i128>>) {
-    let mut text = String::new();
-    let mut asked = BTreeMap::<String, Vec<i128>>::new();
-    for _ in 0..SCALE.commands {
-        let account = format!("account-{}", numbers.below(1000));
-        let amount = 1 + numbers.below(100);
-        let is_deposit = numbers.below(5) < 3;
-        let (what, change) = match is_deposit {
-            true => ("deposit", i128::from(amount)),
-            false => ("withdraw", -i128::from(amount)),
-        };
-        writeln!(text, "{{\"account\":\"{account}\",\"{what}\":{amount}}}").expect("memory");
-        asked.entry(account).or_default().push(change);
-    }
-    (text, asked)
 }
 
 /// The files of the test.
@@ -248,7 +205,7 @@ fn killed_at_any_moment_and_started_again_the_demo_loses_nothing_and_repeats_not
         input: place.path().join("commands.jsonl"),
         trace: place.path().join("trace.jsonl"),
     };
-    let (text, asked) = input(&mut numbers);
+    let (text, asked) = input(SCALE.commands, &mut numbers);
     fs::write(&files.input, text).expect("room");
     let last = 4 * SCALE.commands;
 

@@ -5,9 +5,12 @@
 mod causality;
 #[path = "../running/mod.rs"]
 mod running;
+#[path = "../seeded/mod.rs"]
+mod seeded;
 
 mod on_kafka_brokers;
 mod on_kafka_check;
 mod on_kafka_demo;
 mod on_kafka_dump;
+mod on_kafka_kill;
 mod world;

@@ -29,35 +29,35 @@ const TOPICS: [(&str, i32); 6] = [
 ];
 
 /// A broker, and a place for files.
-struct Place {
-    cluster: KafkaCluster,
+pub struct Place {
+    pub cluster: KafkaCluster,
     files: TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let cluster = start(ClusterConfig::default());
         let files = tempfile::tempdir().expect("a directory");
         Self { cluster, files }
     }
 
-    fn at(&self, name: &str) -> PathBuf {
+    pub fn at(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) -> String {
+    pub fn write(&self, name: &str, text: &str) -> String {
         let path = self.at(name);
         fs::write(&path, text).expect("a file");
         path.display().to_string()
     }
 
-    fn arguments(&self, further: &[&str]) -> Vec<String> {
+    pub fn arguments(&self, further: &[&str]) -> Vec<String> {
         let brokers = self.cluster.bootstrap();
         let arguments = [&["demo", "--json", "--brokers", &brokers], further].concat();
         arguments.into_iter().map(str::to_owned).collect()
     }
 
-    fn run(&self, further: &[&str]) -> Run {
+    pub fn run(&self, further: &[&str]) -> Run {
         parsley(&self.arguments(further), b"")
     }
 
@@ -67,7 +67,7 @@ impl Place {
     }
 
     /// The ends of all partitions, by topic.
-    fn ends(&self) -> BTreeMap<&'static str, Vec<i64>> {
+    pub fn ends(&self) -> BTreeMap<&'static str, Vec<i64>> {
         let asker: BaseConsumer = ClientConfig::new()
             .set("bootstrap.servers", self.cluster.bootstrap())
             .create()
@@ -83,7 +83,7 @@ impl Place {
     }
 
     /// The last view of each account, as anybody reads it.
-    fn views(&self) -> BTreeMap<String, Account> {
+    pub fn views(&self) -> BTreeMap<String, Account> {
         let brokers = self.cluster.bootstrap();
         let dump = ["topic", "dump", "--brokers", &brokers, "--topic", "views"];
         let dumped = parsley(&[&dump[..], &["--until-end"]].concat(), b"");
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-fn spawn(arguments: &[String]) -> Child {
+pub fn spawn(arguments: &[String]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_parsley"))
         .args(arguments)
         .stdin(Stdio::null())
@@ -113,7 +113,7 @@ fn spawn(arguments: &[String]) -> Child {
 }
 
 /// Reads that many lines of a run, and has the rest read beside the test, so that the run never waits for its reader. Returns how many came.
-fn read_lines(child: &mut Child, count: usize) -> usize {
+pub fn read_lines(child: &mut Child, count: usize) -> usize {
     let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
     let (mut line, mut read) = (String::new(), 0);
     while read < count && stdout.read_line(&mut line).expect("a pipe") > 0 {
@@ -123,7 +123,7 @@ fn read_lines(child: &mut Child, count: usize) -> usize {
     read
 }
 
-fn signal(child: &Child, name: &str) {
+pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill")
         .args([&format!("-{name}"), &child.id().to_string()])
         .status();
@@ -131,7 +131,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 /// Waits for a run to end. Returns what it said on standard error.
-fn ended(mut child: Child) -> (ExitStatus, String) {
+pub fn ended(mut child: Child) -> (ExitStatus, String) {
     let until = Instant::now() + BOUND;
     while child.try_wait().expect("a child").is_none() {
         if Instant::now() >= until {
@@ -147,7 +147,7 @@ fn ended(mut child: Child) -> (ExitStatus, String) {
 }
 
 /// The summary of a run that went well.
-fn summary(run: &Run) -> Value {
+pub fn summary(run: &Run) -> Value {
     assert_eq!((run.code, &*run.stderr), (0, ""), "{}", run.stdout);
     let last = run.lines().pop().expect("a line");
     let summary = last["summary"].clone();
@@ -158,7 +158,7 @@ fn summary(run: &Run) -> Value {
     summary
 }
 
-fn checked(trace: &Path) -> causality::Checked {
+pub fn checked(trace: &Path) -> causality::Checked {
     let checked = causality::check(&fs::read_to_string(trace).expect("a trace"));
     assert_eq!(checked.faults, Vec::<String>::new());
     assert_eq!(checked.deliveries, 4 * checked.commands);

@@ -1,5 +1,6 @@
 //! The host on a real broker. Every test has topics, groups and state directories of its own; all share one broker.
 
+mod aborts;
 mod account;
 mod audit;
 mod denied;

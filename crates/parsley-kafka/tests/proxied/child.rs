@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use kafka_cluster::proxy::{ApiKey, Proxy, Requests};
 use parsley_kafka::{KafkaConfig, KafkaHost, KafkaRunning};
 use parsley_stage::{App, Message, Outbox, Stage, Topic, codec};
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::world::*;
 
@@ -218,6 +219,11 @@ impl Counting {
         Foreign::plain().append(&self.words, To::Key, words);
     }
 
+    /// The same, by a producer whose transaction is open.
+    pub fn say_in(&self, foreign: &Foreign, words: &[(&str, &str)]) {
+        foreign.append(&self.words, To::Key, words);
+    }
+
     /// Appends a word that waits for the record at an offset of the causes.
     pub fn say_behind(&self, word: &str, cause: i64) {
         let headers = stamp(&[(channel(&self.causes, 0), cause)], cause);
@@ -260,4 +266,14 @@ pub fn start_counting(config: KafkaConfig, name: &str) -> KafkaRunning {
     let host = KafkaHost::new(config).unwrap();
     let host = host.audit(Counting::of(name).account);
     host.start(counting(name)).unwrap()
+}
+
+/// Whether a group has no member.
+pub fn is_empty(group: &str) -> bool {
+    let asker: BaseConsumer = client().create().unwrap();
+    let groups = asker.fetch_group_list(Some(group), BOUND).unwrap();
+    groups
+        .groups()
+        .iter()
+        .all(|group| group.members().is_empty())
 }

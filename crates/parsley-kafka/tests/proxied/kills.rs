@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kafka_cluster::proxy::{Action, ApiKey, Rule};
+use kafka_cluster::proxy::{Action, ApiKey, Requests, Rule};
 use parsley_kafka::TaskState;
 
 use crate::account::{account, check};
@@ -156,4 +156,81 @@ fn killed_at_any_point_of_a_step_a_member_leaves_all_of_it_or_nothing() {
             scope.spawn(move || kill_at(point));
         }
     });
+}
+
+/// B04: a step waits for an acknowledgement, and its worker fetches on meanwhile. Killed when the step is committed and before the rest is handed over, it
+/// leaves a position behind what was handed over, and not behind what was fetched; what waits for a record of the rest is held, and its own position
+/// passes it in the transaction that has its hold.
+#[test]
+fn b04_what_is_fetched_and_not_handed_over_is_read_again() {
+    let name = "fetched";
+    let (group, topics) = ("fetched-count", Counting::create(name));
+    let mut child = Member::planned(
+        name,
+        Plan {
+            transaction: Duration::from_secs(10),
+            ..Plan::of("count")
+        },
+    );
+    child.wait_until_open(&topics.words);
+    let of_child = |api| of_stage(api, group, &child_id(name));
+    let sends = of_child(ApiKey::PRODUCE).to_topic(&topics.counts).next(1);
+    let sends = proxy().rule(sends, Action::HoldResponse);
+    // Offsets 0 to 3, which are there at once, and 4, which is a marker.
+    let foreign = Foreign::transactional("fetched-foreign");
+    foreign.begin();
+    topics.say_in(&foreign, &[("0", ""), ("1", ""), ("2", ""), ("3", "")]);
+    let claim = stamp(&[(channel(&topics.words, 0), 7)], 0);
+    foreign.append_with(&topics.waiting, To::Key, ("behind", ""), &claim);
+    foreign.commit();
+    sends.wait_for_answers(1, BOUND).unwrap();
+    // Offsets 5 to 10. An answer that comes after them has them.
+    let rest = ["5", "6", "7", "8", "9", "10"];
+    topics.say(&rest.map(|word| (word, "")));
+    let fetches = Requests::of(ApiKey::FETCH).of_client(&child_id(name));
+    let fetches = proxy().rule(fetches, Action::Watch);
+    fetches.wait_for_answers(6, BOUND).unwrap();
+    let end = proxy().rule(of_child(ApiKey::END_TXN), Action::HoldResponse);
+    sends.release();
+    end.wait_for_answers(1, BOUND).unwrap();
+    drop(child);
+    let position = |topic: &str| committed(group, topic, 0).unwrap();
+    let words = position(&topics.words);
+    assert!((1..=5).contains(&words), "{words}");
+    let behind = position(&topics.waiting);
+
+    let dir = tempfile::tempdir().unwrap();
+    let other = start_counting(config(&dir), name);
+    let first = u64::try_from(words.min(4)).unwrap();
+    wait_for_deliveries(&other, 11 - first);
+    stop(&other);
+    let expected = ["0", "1", "2", "3", "behind"].into_iter().chain(rest);
+    let expected = expected.map(|word| (word.to_owned(), vec![1]));
+    assert_eq!(counts(&topics.counts), expected.collect());
+    check_stamps(&topics.counts, name, "count", 1);
+    let entries = account(&topics.account);
+    let (delivered, _) = check(&entries);
+    assert_eq!(
+        delivered,
+        [(topics.words.clone(), 10), (topics.waiting.clone(), 1)].into()
+    );
+    let place = |topic: &str, offset: i64| {
+        let is_it = |entry: &parsley_stage::AuditRecord| {
+            &*entry.topic == topic
+                && entry.offset == offset
+                && matches!(entry.audited, parsley_stage::Audited::Delivered { .. })
+        };
+        entries.iter().position(is_it).unwrap()
+    };
+    assert!(place(&topics.words, 7) < place(&topics.waiting, 0));
+    // What the first had passed, it had held: the account has that from the same transaction.
+    let held = |entry: &parsley_stage::AuditRecord| {
+        matches!(entry.audited, parsley_stage::Audited::Held { .. })
+            && entry.execution == entries[0].execution
+    };
+    assert_eq!(
+        behind == 1 || behind == 2,
+        entries.iter().any(held),
+        "{behind}"
+    );
 }

@@ -3,6 +3,7 @@
 
 #[path = "../host/account.rs"]
 mod account;
+mod assignments;
 mod child;
 mod commits;
 mod kills;
@@ -14,6 +15,7 @@ mod send_order;
 #[path = "../host/world.rs"]
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod world;
+mod zombies;
 
 /// Two brokers behind a proxy, so that partitions have different leaders.
 fn brokers() -> kafka_cluster::ClusterConfig {
