@@ -219,7 +219,7 @@ impl Counting {
         Foreign::plain().append(&self.words, To::Key, words);
     }
 
-    /// The same, by a producer whose transaction is open.
+    /// The same, by a producer of the test's.
     pub fn say_in(&self, foreign: &Foreign, words: &[(&str, &str)]) {
         foreign.append(&self.words, To::Key, words);
     }
