@@ -66,10 +66,14 @@ fn an_abort_while_the_sink_has_no_leader_is_marked_when_it_has_one() {
     plain.append("unmarked-in", To::Key, &[("k", "a")]);
     let sent = || !read_as("read_uncommitted", "unmarked-out").is_empty();
     wait_until("a send", sent);
+    let producers = Requests::of(ApiKey::INIT_PRODUCER_ID).of_transactions("unmarked-copy-");
+    let producers = three.proxy().unwrap().rule(producers, Action::Watch);
     three.kill(3);
     wait_until_not_led_by(3, "unmarked-out", 0);
     plain.append("unmarked-in", To::Key, &[("k", "poison")]);
     wait_for(&running, "failing", |status| says(status, "not yet"));
+    // What the first has left is nothing that the next could commit.
+    assert!(producers.arrived() > 0, "the producer goes on");
     wait_for(&running, "without the sink", |status| {
         says(status, "offsets of unmarked-out/0")
     });
