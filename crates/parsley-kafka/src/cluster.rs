@@ -26,8 +26,8 @@ const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// How often a topic that is unknown is asked for before it is taken to be missing, and how long in between: a new one can be unknown to
 /// some broker for a moment.
-const TRIES: u32 = 3;
-const BETWEEN_TRIES: Duration = Duration::from_millis(500);
+pub(crate) const TRIES: u32 = 3;
+pub(crate) const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
 /// The cluster gave no answer, or one that helps nobody. Asking again may.
 #[derive(Clone, Debug, thiserror::Error)]

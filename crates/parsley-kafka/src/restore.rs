@@ -11,7 +11,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
 
 use crate::changelog::Changelog;
-use crate::cluster::{Cluster, ClusterError};
+use crate::cluster::{BETWEEN_TRIES, Cluster, ClusterError, TRIES};
 use crate::config::KafkaConfig;
 use crate::event::{ConsumerError, Polled};
 use crate::native::EventConsumer;
@@ -103,14 +103,17 @@ impl Restore {
         dir: &Path,
         now_ms: i64,
     ) -> Result<Self, RestoreError> {
-        let mut targets = BTreeMap::new();
-        let mut starts = BTreeMap::new();
-        for kind in StoreKind::BOTH {
-            let (start, end) = cluster.bounds(changelogs.name(kind), partition)?;
-            starts.insert(kind, start);
-            targets.insert(kind, end);
-        }
+        let (mut starts, mut targets) = bounds(cluster, changelogs, partition)?;
         let (state, checkpoint) = TaskState::open(dir)?;
+        // A broker that leads no more may say so of a changelog that has all: asked again, another answers.
+        for _ in 1..TRIES {
+            if shortened(checkpoint, changelogs, partition, &targets).is_none() {
+                break;
+            }
+            std::thread::sleep(BETWEEN_TRIES);
+            (starts, targets) = bounds(cluster, changelogs, partition)?;
+        }
+        let shortened = shortened(checkpoint, changelogs, partition, &targets);
         let usable = checkpoint.filter(|checkpoint| {
             let age = Duration::from_millis(now_ms.saturating_sub(checkpoint.at_ms).max(0) as u64);
             StoreKind::BOTH
@@ -137,8 +140,11 @@ impl Restore {
                 let (name, start) = (changelogs.name(*kind), starts[kind]);
                 format!("partition {partition} of {name} begins at {start}: what was before it has been deleted")
             });
+        let cut = shortened.clone().or(cut);
         let (state, checkpoint) = match usable {
             Some(checkpoint) => (state, checkpoint),
+            // The next start is to find it out as well.
+            None if shortened.is_some() => (state, changelogs.beginning(now_ms)),
             None => (state.cleared()?, changelogs.beginning(now_ms)),
         };
         let mut client = config.client();
@@ -295,4 +301,40 @@ impl Restore {
     pub(crate) fn end(self) -> (TaskState, Checkpoint) {
         (self.state, self.checkpoint)
     }
+}
+
+type Offsets = BTreeMap<StoreKind, Offset>;
+
+/// Where the changelogs begin and end.
+fn bounds(
+    cluster: &Cluster,
+    changelogs: &Changelogs,
+    partition: i32,
+) -> Result<(Offsets, Offsets), ClusterError> {
+    let (mut starts, mut ends) = (Offsets::new(), Offsets::new());
+    for kind in StoreKind::BOTH {
+        let (start, end) = cluster.bounds(changelogs.name(kind), partition)?;
+        starts.insert(kind, start);
+        ends.insert(kind, end);
+    }
+    Ok((starts, ends))
+}
+
+/// What the local state proves of changelogs: that one went further than it goes now. It is a copy of what was committed there, so the cluster has lost
+/// that (decision K23).
+fn shortened(
+    checkpoint: Option<Checkpoint>,
+    changelogs: &Changelogs,
+    partition: i32,
+    ends: &Offsets,
+) -> Option<String> {
+    let checkpoint = checkpoint?;
+    StoreKind::BOTH.into_iter().zip(checkpoint.topics).find_map(|(kind, copied)| {
+        let (next, end) = (checkpoint.next_of(kind), ends[&kind]);
+        let is_shorter = copied == changelogs.topic(kind).topic.id && next > end;
+        let name = changelogs.name(kind);
+        is_shorter.then(|| {
+            format!("partition {partition} of {name} ends at {end}, and what is kept here was copied from it up to {next}: the end was lost")
+        })
+    })
 }

@@ -1,5 +1,6 @@
 //! The host on three real brokers that come and go. Tests share the brokers one at a time, and leave all of them running.
 
+mod cut_tail;
 mod leaders;
 mod load;
 mod markers;

@@ -10,7 +10,6 @@ use std::time::Duration;
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
 use parsley_stage::{App, Stage};
 use rdkafka::admin::{NewTopic, TopicReplication};
-use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::three::*;
 use crate::world::*;
@@ -33,16 +32,6 @@ fn copying_but_poison(name: &str, fails: &Arc<AtomicBool>) -> App {
         .build()
         .unwrap();
     App::named(name).stage(copy).build().unwrap()
-}
-
-/// Up to where a partition is decided.
-fn stable_end(topic: &str) -> i64 {
-    let asker: BaseConsumer = client()
-        .set("isolation.level", "read_committed")
-        .create()
-        .unwrap();
-    let bounds = asker.fetch_watermarks(topic, 0, BOUND);
-    bounds.map_or(0, |(_, end)| end)
 }
 
 /// A step is given up while its sink has no leader: the abort is answered, and gets no marker there. Found here, with logic that fails: the producer went on, and

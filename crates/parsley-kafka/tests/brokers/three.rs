@@ -102,3 +102,13 @@ pub fn coordinating(group: &str) -> i32 {
     });
     (hash & i32::MAX) % 4
 }
+
+/// Up to where the first partition of a topic is decided.
+pub fn stable_end(topic: &str) -> i64 {
+    let asker: BaseConsumer = client()
+        .set("isolation.level", "read_committed")
+        .create()
+        .unwrap();
+    let bounds = asker.fetch_watermarks(topic, 0, BOUND);
+    bounds.map_or(0, |(_, end)| end)
+}
