@@ -18,8 +18,9 @@ use crate::producer::{ProduceError, Producer, Send};
 /// How often it is looked whether markers are there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long to wait before it is looked again when something failed.
-const PAUSE: Duration = Duration::from_secs(5);
+/// How long to wait before it is looked again when something failed: twice as long each time, as the partition may never be there again.
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How long a partition may take to acknowledge what is sent to it for its marker, and how long the abort may take.
 const ACKNOWLEDGED: Duration = Duration::from_secs(2);
@@ -30,6 +31,7 @@ pub(crate) struct Unmarked {
     transactional_id: String,
     begins: BTreeMap<Channel, (String, Offset)>,
     look_at: Instant,
+    pause: Duration,
 }
 
 impl Session<'_> {
@@ -43,6 +45,7 @@ impl Session<'_> {
                     begins,
                     // A marker is written a moment after the abort is answered.
                     look_at: until.min(Instant::now() + LOOK_EVERY),
+                    pause: FIRST_PAUSE,
                 });
             }
         }
@@ -59,7 +62,7 @@ impl Session<'_> {
         let mut aborted = self.worker.unmarked.swap_remove(at);
         let group = &self.worker.declared.group;
         let client = self.consumer.consumer();
-        let (mut lacking, mut pause) = (Vec::new(), LOOK_EVERY);
+        let (mut lacking, mut has_failed) = (Vec::new(), false);
         aborted.begins.retain(|channel, (topic, begin)| {
             match cluster::watermarks(client, topic, channel.partition) {
                 // What lies below the last stable offset is decided.
@@ -70,7 +73,7 @@ impl Session<'_> {
                 Ok(_) => {}
                 Err(error) => {
                     tracing::debug!(%group, %topic, %error, "whether an abort is marked is not known");
-                    pause = PAUSE;
+                    has_failed = true;
                 }
             }
             true
@@ -79,10 +82,15 @@ impl Session<'_> {
             tracing::warn!(%group, ?lacking, "an abort has no marker, and is made once more");
             if let Err(error) = aborted.abort_again(&self.worker.declared.config, &lacking) {
                 tracing::warn!(%group, %error, "an abort could not be made once more");
-                pause = PAUSE;
+                has_failed = true;
             }
         }
         if !aborted.begins.is_empty() {
+            let mut pause = LOOK_EVERY;
+            if has_failed {
+                pause = aborted.pause;
+                aborted.pause = LONGEST_PAUSE.min(pause * 2);
+            }
             aborted.look_at = Instant::now() + pause;
             self.worker.unmarked.push(aborted);
         }
