@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::command::{Counts, Failure, Run};
 use crate::machine;
+use crate::page::{self, Marks};
 use crate::soak::grouped;
 
 pub mod kafka;
@@ -18,9 +19,7 @@ use rows::{Goal, ROWS, Unit};
 /// The page with the tables.
 const PAGE: &str = "docs/performance.md";
 
-/// What stands before and behind a table there.
-type Marks = [&'static str; 2];
-
+/// What stands before and behind the table there.
 const MARKS: Marks = [
     "<!-- begin of the figures -->",
     "<!-- end of the figures -->",
@@ -43,23 +42,9 @@ pub fn run(save: bool) -> Result<(), Failure> {
     let text = format!("{}\n\n{}", machine::line(), table(&figures));
     print!("\n{text}");
     if save {
-        put_into_page(MARKS, &text)?;
+        page::put(PAGE, MARKS, &text)?;
     }
     Ok(())
-}
-
-/// Writes a table into the page, where its marks are.
-fn put_into_page(marks: Marks, text: &str) -> Result<(), Failure> {
-    let path = crate::root().join(PAGE);
-    let page = fs::read_to_string(&path).map_err(|error| unmet(&path, &error))?;
-    let [begin, end] = marks;
-    let page = replaced(&page, marks, text)
-        .ok_or_else(|| Failure::Unmet(format!("{PAGE} has not both of {begin} and {end}")))?;
-    fs::write(&path, page).map_err(|error| unmet(&path, &error))
-}
-
-fn unmet(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::Unmet(format!("{}: {error}", path.display()))
 }
 
 /// The figures of a run by their names.
@@ -175,20 +160,6 @@ impl Unit {
     }
 }
 
-/// The page with another table; `None` when it has no place for one.
-fn replaced(page: &str, [begin, end]: Marks, text: &str) -> Option<String> {
-    let (before, rest) = page.split_once(begin)?;
-    let (_, after) = rest.split_once(end)?;
-    Some(format!("{before}{begin}\n{text}{end}{after}"))
-}
-
-#[cfg(test)]
-fn assert_has_place(marks: Marks) {
-    let page = fs::read_to_string(crate::root().join(PAGE)).unwrap();
-    let new = replaced(&page, marks, "x\n").unwrap();
-    assert!(new.len() < page.len(), "the page has figures");
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -290,17 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_put_between_its_marks() {
-        let [begin, end] = MARKS;
-        let page = format!("a\n{begin}\nold\n{end}\nb\n");
-        let new = replaced(&page, MARKS, "new\n").unwrap();
-        assert_eq!(new, format!("a\n{begin}\nnew\n{end}\nb\n"));
-        assert_eq!(replaced(&new, MARKS, "new\n").unwrap(), new);
-        assert_eq!(replaced("no marks", MARKS, "new\n"), None);
-    }
-
-    #[test]
     fn the_page_has_a_place_for_the_table() {
-        assert_has_place(MARKS);
+        crate::page::assert_has_place(PAGE, MARKS);
     }
 }

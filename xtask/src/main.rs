@@ -6,6 +6,8 @@ mod command;
 mod coverage;
 mod gate;
 mod machine;
+mod nemesis;
+mod page;
 mod soak;
 mod stages;
 mod tools;
@@ -52,6 +54,21 @@ enum Task {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
         jobs: Option<u16>,
     },
+    /// Run the Kafka host under faults on three brokers, judge what it delivered, and print the figures as docs/verification.md has them
+    Nemesis {
+        /// For how many minutes to disturb it
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=600))]
+        minutes: u64,
+        /// What the faults are drawn from; fresh, unless given
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+        /// Write the figures into docs/verification.md
+        #[arg(long)]
+        save: bool,
+        /// Run this part alone
+        #[arg(long, value_name = "PART")]
+        only: Option<nemesis::Part>,
+    },
     /// Measure, and print the figures as docs/performance.md has them
     Bench {
         /// What to measure
@@ -76,6 +93,12 @@ fn main() -> ExitCode {
         Task::Test { quick, only } => Ok(gate::run(quick, &only)),
         Task::Kafka { version, brokers } => broker::run(version, brokers),
         Task::Soak { seeds, jobs } => soak::run(seeds, jobs).map_err(Into::into),
+        Task::Nemesis {
+            minutes,
+            seed,
+            save,
+            only,
+        } => nemesis::run(minutes, seed, save, only).map_err(Into::into),
         Task::Bench {
             suite: Suite::Core,
             save,

@@ -183,6 +183,8 @@ fn broker(counts: &mut Counts) -> Result<(), Failure> {
     .show(counts)?;
     Run::cargo("test --locked --no-fail-fast -p parsley-cli --test on_kafka -- --nocapture")
         .show(counts)?;
+    // Every kind of fault once, on three brokers.
+    Run::cargo("test --locked -p parsley-nemesis --test short_run -- --nocapture").show(counts)?;
     // That what is measured on Kafka is what it claims to be.
     Run::cargo("test --locked -p parsley-bench --features kafka --test kafka").show(counts)
 }

@@ -160,8 +160,10 @@ impl ActorState {
 
     /// The open step becomes fact; its sends are of the past of all that follow.
     pub(crate) fn commit(&mut self) {
-        for send in &self.sends[self.sends_committed..] {
-            self.sent.insert(*send);
+        if self.order.goes_over_steps() {
+            for send in &self.sends[self.sends_committed..] {
+                self.sent.insert(*send);
+            }
         }
         self.committed.clone_from(&self.current);
         self.inputs_committed = self.inputs.len();

@@ -16,17 +16,31 @@ pub enum SendOrder {
     },
     /// The sends of one delivery as emitted.
     PerDelivery,
+    /// The sends of one delivery as emitted, and nothing else: those of a committed step are no causes of later ones either. For who watches from
+    /// outside, and does not know which deliveries were one step: it asks for less than what holds, and never for what does not. Each delivery
+    /// is committed for itself then (decision K32).
+    WithinDelivery,
+}
+
+impl SendOrder {
+    /// Whether all sends of a committed step are causes of all sends of the later ones.
+    pub(crate) fn goes_over_steps(self) -> bool {
+        self != Self::WithinDelivery
+    }
 }
 
 impl SendOrder {
     /// Whether `earlier` is a direct cause of `later`, where both were sent by one actor of this order and `earlier` was emitted first.
     pub(crate) fn relates(self, earlier: &Record, later: &Record) -> bool {
-        if earlier.step < later.step || earlier.channel == later.channel {
+        if earlier.step < later.step {
+            return self.goes_over_steps();
+        }
+        if earlier.channel == later.channel {
             return true;
         }
         match self {
             Self::Sequential => true,
-            Self::PerDelivery => same_delivery(earlier.sent, later.sent),
+            Self::PerDelivery | Self::WithinDelivery => same_delivery(earlier.sent, later.sent),
             Self::PerKey { null_is_key } => {
                 same_delivery(earlier.sent, later.sent)
                     || same_key(earlier.sent, later.sent, null_is_key)

@@ -5,9 +5,10 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{put_into_page, unmet};
+use super::PAGE;
 use crate::command::{Counts, Failure, Run};
 use crate::machine;
+use crate::page::{self, unmet};
 use crate::soak::grouped;
 
 /// What stands before and behind the table on the page.
@@ -144,7 +145,7 @@ pub fn run(save: bool) -> Result<(), Failure> {
     );
     print!("\n{text}");
     if save {
-        put_into_page(MARKS, &text)?;
+        page::put(PAGE, MARKS, &text)?;
     }
     Ok(())
 }
@@ -351,6 +352,6 @@ mod tests {
 
     #[test]
     fn the_page_has_a_place_for_the_table() {
-        super::super::assert_has_place(MARKS);
+        crate::page::assert_has_place(PAGE, MARKS);
     }
 }

@@ -191,9 +191,11 @@ impl Naive {
                     Deed::Delivered(_) | Deed::Observed(_) => {
                         earlier_step || place <= record.cause.unwrap_or(record.place)
                     }
+                    Deed::Sent(_) if earlier_step => {
+                        ORDERS[record.actor] != SendOrder::WithinDelivery
+                    }
                     Deed::Sent(earlier) => {
-                        earlier_step
-                            || (place < record.place && self.related(&self.sent[earlier], record))
+                        place < record.place && self.related(&self.sent[earlier], record)
                     }
                 };
                 if is_cause {
@@ -222,7 +224,9 @@ impl Naive {
             Deed::Sent(_) => unreachable!("a send is no cause"),
         };
         match order {
-            SendOrder::PerDelivery | SendOrder::Sequential => first == second,
+            SendOrder::PerDelivery | SendOrder::WithinDelivery | SendOrder::Sequential => {
+                first == second
+            }
             SendOrder::PerKey { null_is_key: true } => key(first) == key(second),
             SendOrder::PerKey { null_is_key: false } => {
                 first == second || (key(first).is_some() && key(first) == key(second))

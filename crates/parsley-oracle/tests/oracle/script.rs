@@ -6,11 +6,12 @@ use parsley_oracle::{Actor, Channel, Emission, Oracle, SendOrder, Violation};
 use proptest::prelude::*;
 
 /// The actors' orders; every script has these.
-pub(crate) const ORDERS: [SendOrder; 4] = [
+pub(crate) const ORDERS: [SendOrder; 5] = [
     SendOrder::Sequential,
     SendOrder::PerKey { null_is_key: false },
     SendOrder::PerKey { null_is_key: true },
     SendOrder::PerDelivery,
+    SendOrder::WithinDelivery,
 ];
 
 /// How many channels every script has.

@@ -259,3 +259,18 @@ fn an_observation_counts_as_the_cause_of_what_follows() {
     assert_eq!(step.before(&sends), [vec![], vec![0]]);
     assert!(step.oracle.happened_before(read, sends[0]));
 }
+
+/// Who does not know which deliveries were one step commits each for itself, and asks for no order between the sends of two.
+#[test]
+fn what_different_deliveries_send_is_unrelated_within_a_delivery_whatever_was_committed() {
+    let mut step = Step::new(SendOrder::WithinDelivery);
+    let [s, t] = ["s:0", "t:0"].map(|name| step.oracle.add_channel(name));
+    let first = step.deliver(Some(1));
+    let sends = [step.send(s), step.send(t)];
+    step.oracle.commit(step.task);
+    step.deliver(Some(1));
+    let later = [step.send(t), step.send(s)];
+    let all = [sends, later].concat();
+    assert_eq!(step.before(&all), [vec![], vec![0], vec![], vec![2]]);
+    assert!(step.oracle.happened_before(first, later[0]));
+}

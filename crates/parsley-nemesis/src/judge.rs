@@ -1,0 +1,105 @@
+//! Judges a run by what was recorded of it: twice over the order of deliveries, by `parsley topic check` and by the oracle, and once over the effects.
+
+use std::path::{Path, PathBuf};
+
+use crate::Trouble;
+use crate::history::History;
+
+mod checked;
+mod effects;
+mod oracle;
+mod tampered;
+mod trace;
+
+/// What the judges say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// Deliveries that were judged.
+    pub deliveries: u64,
+    /// What `parsley topic check` found.
+    pub by_check: u64,
+    /// What the oracle found.
+    pub by_oracle: u64,
+    /// What is wrong with effects and their counts.
+    pub by_effects: u64,
+    /// What `parsley topic check` found in the account of the spare application.
+    pub of_spare: u64,
+    /// The first of all these, in words.
+    pub shown: Vec<String>,
+    /// The copies that were tampered with, and what `parsley topic check` and the oracle found in each.
+    pub tampered: Vec<(&'static str, u64, u64)>,
+}
+
+impl Verdict {
+    /// Whether nothing is wrong, and each judge has seen what was tampered with.
+    pub fn is_right(&self) -> bool {
+        self.violations() == 0
+            && self.tampered.len() == tampered::WAYS.len()
+            && self
+                .tampered
+                .iter()
+                .all(|(_, check, oracle)| *check > 0 && *oracle > 0)
+    }
+
+    /// All that was found.
+    pub fn violations(&self) -> u64 {
+        self.by_check + self.by_oracle + self.by_effects + self.of_spare
+    }
+}
+
+/// The evidence and the program to judge it with.
+#[derive(Clone, Debug)]
+pub struct Court {
+    /// The folder of the evidence.
+    pub folder: PathBuf,
+    /// The program `parsley`.
+    pub parsley: PathBuf,
+}
+
+impl Court {
+    /// Judges.
+    ///
+    /// # Errors
+    ///
+    /// When the evidence cannot be read or written, or `parsley` does not run.
+    pub fn judge(&self, history: &History) -> Result<Verdict, Trouble> {
+        let mut verdict = Verdict {
+            deliveries: history.delivered(),
+            ..Verdict::default()
+        };
+        let effects = effects::judge(history);
+        verdict.by_effects = effects.len() as u64;
+        verdict.shown.extend(effects.into_iter().take(20));
+        let trace = self.folder.join("trace.jsonl");
+        let (by_check, shown) = self.check(history, &trace)?;
+        verdict.by_check = by_check;
+        verdict.shown.extend(shown);
+        let (by_oracle, shown) = oracle::judge(history)?;
+        verdict.by_oracle = by_oracle;
+        verdict.shown.extend(shown);
+        let (of_spare, shown) = checked::of_spare(self)?;
+        verdict.of_spare = of_spare;
+        verdict.shown.extend(shown);
+        for (name, tamper) in tampered::WAYS {
+            let mut copy = history.clone();
+            if !tamper(&mut copy) {
+                continue;
+            }
+            let trace = self.folder.join("tampered.jsonl");
+            let (by_check, _) = self.check(&copy, &trace)?;
+            let (by_oracle, _) = oracle::judge(&copy)?;
+            remove(&trace)?;
+            verdict.tampered.push((name, by_check, by_oracle));
+        }
+        Ok(verdict)
+    }
+
+    fn check(&self, history: &History, path: &Path) -> Result<(u64, Vec<String>), Trouble> {
+        trace::write(history, path)?;
+        checked::of_trace(self, path)
+    }
+}
+
+fn remove(path: &Path) -> Result<(), Trouble> {
+    std::fs::remove_file(path).map_err(Trouble::io("removing a file"))
+}
