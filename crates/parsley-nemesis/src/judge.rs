@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Trouble;
+use crate::evidence;
 use crate::history::History;
 
 mod checked;
@@ -92,6 +93,15 @@ impl Court {
             verdict.tampered.push((name, by_check, by_oracle));
         }
         Ok(verdict)
+    }
+
+    /// Judges a run that was made before, by its evidence alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`Court::judge`].
+    pub fn judge_again(&self) -> Result<Verdict, Trouble> {
+        self.judge(&evidence::read_back(&self.folder)?)
     }
 
     fn check(&self, history: &History, path: &Path) -> Result<(u64, Vec<String>), Trouble> {

@@ -35,13 +35,16 @@ const FEEDER: u64 = 101;
 const START_BOUND: Duration = Duration::from_secs(120);
 const DRAIN_BOUND: Duration = Duration::from_secs(300);
 
+/// How long nothing of a row happens between two acts.
+const PAUSE: Duration = Duration::from_secs(2);
+
 /// What disturbs a run.
 #[derive(Clone, Debug)]
 pub enum Disturbance {
     /// All lanes, for so long.
     Drawn(Duration),
-    /// These acts, one after the other.
-    Row(Vec<Act>),
+    /// These acts: each row one after the other, all rows at the same time.
+    Rows(Vec<Vec<Act>>),
 }
 
 /// A run to be made.
@@ -282,32 +285,54 @@ fn disturb_all(
     stop: &Stops,
     starts: &mut Chance,
 ) -> Result<(), Trouble> {
-    match &plan.disturbance {
-        Disturbance::Row(acts) => {
-            for act in acts {
-                field.perform(*act, starts)?;
-                field.instances.look(&late(starts))?;
-            }
-            Ok(())
+    let (time, rows) = match &plan.disturbance {
+        Disturbance::Drawn(time) => (Some(*time), &[][..]),
+        Disturbance::Rows(rows) => (None, &rows[..]),
+    };
+    std::thread::scope(|scope| {
+        let _stops = StopLanes(stop);
+        let chance = |stream| Chance::of_stream(plan.seed, stream);
+        let mut lanes: Vec<_> = (0..)
+            .zip(rows)
+            .map(|(stream, row)| scope.spawn(move || go_through(row, field, stop, chance(stream))))
+            .collect();
+        if time.is_some() {
+            let drawn = (0..).zip(Lane::ALL);
+            lanes.extend(drawn.map(|(stream, lane)| {
+                scope.spawn(move || disturb_one(lane, field, stop, chance(stream)))
+            }));
         }
-        Disturbance::Drawn(time) => std::thread::scope(|scope| {
-            let _stops = StopLanes(stop);
-            let lanes: Vec<_> = (0..)
-                .zip(Lane::ALL)
-                .map(|(stream, lane)| {
-                    let chance = Chance::of_stream(plan.seed, stream);
-                    scope.spawn(move || disturb_one(lane, field, stop, chance))
-                })
-                .collect();
-            let until = field.journal.elapsed() + *time;
-            while field.journal.elapsed() < until && !lanes.iter().any(|lane| lane.is_finished()) {
-                std::thread::sleep(Duration::from_millis(200));
-                field.instances.look(&late(starts))?;
+        let until = time.map(|time| field.journal.elapsed() + time);
+        loop {
+            let ended = lanes.iter().filter(|lane| lane.is_finished()).count();
+            let is_over = match until {
+                // One that ends has failed.
+                Some(until) => field.journal.elapsed() >= until || ended > 0,
+                None => ended == lanes.len(),
+            };
+            if is_over {
+                break;
             }
-            stop.lanes.store(true, Ordering::Relaxed);
-            lanes.into_iter().try_for_each(ended)
-        }),
+            std::thread::sleep(Duration::from_millis(200));
+            field.instances.look(&late(starts))?;
+        }
+        stop.lanes.store(true, Ordering::Relaxed);
+        lanes.into_iter().try_for_each(ended)
+    })
+}
+
+/// A row of acts, with a pause behind each.
+fn go_through(
+    row: &[Act],
+    field: &Field<'_>,
+    stop: &Stops,
+    mut chance: Chance,
+) -> Result<(), Trouble> {
+    for act in row {
+        field.perform(*act, &mut chance)?;
+        wait(PAUSE, || stop.lanes.load(Ordering::Relaxed));
     }
+    Ok(())
 }
 
 struct StopLanes<'a>(&'a Stops);

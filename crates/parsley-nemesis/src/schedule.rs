@@ -1,4 +1,4 @@
-//! Which acts disturb a run, and when: four lanes at the same time, each one act after the other, drawn from the run's seed; or a fixed row.
+//! Which acts disturb a run, and when: four lanes at the same time, each one act after the other, drawn from the run's seed; or fixed rows of them.
 //!
 //! What a lane draws is the same for a seed; when it comes to act depends on how long the acts before it took, on brokers and on the machine.
 
@@ -81,31 +81,25 @@ impl Lane {
     }
 }
 
-/// Every kind of act once, for a run that is short.
-pub fn row() -> Vec<Act> {
+/// Every kind of act once, for a run that is short: rows that are gone through at the same time, as the lanes are.
+pub fn rows() -> Vec<Vec<Act>> {
     let ms = Duration::from_millis;
-    let mut acts = vec![
-        Act::Kill(0, ms(500)),
-        Act::Cut(1),
-        Act::Drop(0, 2),
-        Act::Drop(1, 2),
-        Act::Retain,
-        Act::Pause(1, ms(1500)),
-        Act::Recreate(0),
-        Act::KillBroker(1, ms(1000)),
-        Act::Drop(2, 2),
-        Act::Drop(3, 2),
-        Act::Drop(4, 1),
-        Act::End(2, ms(500)),
-        Act::Refuse(2, ms(1500)),
-        Act::CutSpare(0),
-        Act::EndBroker(3, ms(1000)),
-        Act::Silence(1, ms(1500)),
-        Act::KillAll(ms(500)),
-        Act::Retain,
-    ];
-    acts.extend((0..ANSWERS.len()).map(|api| Act::Delay(api, 2, ms(500))));
-    acts
+    let apis = 0..ANSWERS.len();
+    let mut network = vec![Act::Cut(1), Act::Refuse(2, ms(1500))];
+    network.extend(apis.clone().map(|api| Act::Drop(api, 2)));
+    network.push(Act::Silence(1, ms(1500)));
+    network.extend(apis.map(|api| Act::Delay(api, 2, ms(500))));
+    vec![
+        vec![
+            Act::Kill(0, ms(500)),
+            Act::Pause(1, ms(1500)),
+            Act::End(2, ms(500)),
+            Act::KillAll(ms(500)),
+        ],
+        vec![Act::KillBroker(1, ms(1000)), Act::EndBroker(3, ms(1000))],
+        network,
+        vec![Act::Retain, Act::Recreate(0), Act::CutSpare(0), Act::Retain],
+    ]
 }
 
 #[cfg(test)]
@@ -115,8 +109,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_row_has_every_kind_that_is_drawn_and_the_lanes_draw_all_of_them() {
-        let row: BTreeSet<&str> = row().into_iter().map(Act::kind).collect();
+    fn the_rows_have_every_kind_that_is_drawn_and_the_lanes_draw_all_of_them() {
+        let rows: BTreeSet<&str> = rows().into_iter().flatten().map(Act::kind).collect();
         let mut drawn = BTreeSet::new();
         for (stream, lane) in (0..).zip(Lane::ALL) {
             let mut chance = Chance::of_stream(5, stream);
@@ -125,6 +119,6 @@ mod tests {
                 drawn.insert(lane.act(&mut chance).kind());
             }
         }
-        assert_eq!(row, drawn);
+        assert_eq!(rows, drawn);
     }
 }

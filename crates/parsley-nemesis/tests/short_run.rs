@@ -1,4 +1,4 @@
-//! A short run on three brokers: every kind of fault once, in a fixed row.
+//! A short run on three brokers: every kind of fault once, in fixed rows.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ mod on_kafka_nemesis {
 
     use parsley_nemesis::act::Act;
     use parsley_nemesis::run::{Disturbance, Plan, run};
-    use parsley_nemesis::schedule::row;
+    use parsley_nemesis::schedule::rows;
 
     /// The program `parsley`, built as this test is.
     fn parsley() -> PathBuf {
@@ -36,7 +36,7 @@ mod on_kafka_nemesis {
             seed: 1,
             commands: 600,
             feed_over: Duration::from_secs(60),
-            disturbance: Disturbance::Row(row()),
+            disturbance: Disturbance::Rows(rows()),
             heap_mb: 256,
             program: env!("CARGO_BIN_EXE_nemesis").into(),
             parsley: parsley(),
@@ -53,7 +53,7 @@ mod on_kafka_nemesis {
                 kept.display()
             );
         }
-        for kind in row().into_iter().map(Act::kind) {
+        for kind in rows().into_iter().flatten().map(Act::kind) {
             assert!(outcome.faults.contains_key(kind), "{kind}");
         }
         assert!(outcome.verdict.deliveries >= 2000);

@@ -1,12 +1,13 @@
 //! Runs the Kafka host under faults, and judges it. `cargo xtask nemesis` runs this.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use parsley_nemesis::Trouble;
 use parsley_nemesis::instance;
+use parsley_nemesis::judge::Court;
 use parsley_nemesis::run::{Disturbance, Plan, forget, run};
 
 /// Run the Kafka host under faults
@@ -20,6 +21,15 @@ struct Arguments {
 enum Task {
     /// Make a run, and judge it
     Run(Options),
+    /// Judge the evidence of a run again
+    Judge {
+        /// The program `parsley`
+        #[arg(long)]
+        parsley: PathBuf,
+        /// The folder that the run has named
+        #[arg(long)]
+        evidence: PathBuf,
+    },
     /// Be an instance of a run
     #[command(hide = true)]
     Instance(instance::Arguments),
@@ -56,6 +66,14 @@ struct Options {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Task::Instance(arguments) => instance::run(&arguments),
+        Task::Judge { parsley, evidence } => match judge(parsley, &evidence) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(trouble) => {
+                eprintln!("error: {trouble}");
+                ExitCode::from(2)
+            }
+        },
         Task::Run(options) => match make(&options) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
@@ -68,6 +86,17 @@ fn main() -> ExitCode {
             }
         },
     }
+}
+
+/// Whether the judges find nothing wrong, and see what is tampered with.
+fn judge(parsley: PathBuf, evidence: &Path) -> Result<bool, Trouble> {
+    let verdict = Court {
+        folder: evidence.join("evidence"),
+        parsley,
+    }
+    .judge_again()?;
+    println!("{verdict:#?}");
+    Ok(verdict.is_right())
 }
 
 /// Whether nothing is wrong.
