@@ -21,6 +21,9 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// How long something is tried again that brokers which come and go refuse.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long a deletion of records is tried.
+const DELETION: Duration = Duration::from_secs(20);
+
 /// Between two tries.
 const BETWEEN: Duration = Duration::from_millis(200);
 
@@ -104,19 +107,25 @@ impl Clients {
         found.ok_or(Trouble::Late("asking for a topic"))
     }
 
-    /// Deletes the records of partitions of a topic below offsets.
+    /// Deletes the records of partitions of a topic below offsets. While a replica is behind it may not be answered in time, and be done later.
     pub fn delete_records(&self, topic: &str, below: &BTreeMap<i32, i64>) -> Result<(), Trouble> {
         let mut offsets = TopicPartitionList::new();
         for (partition, below) in below {
             offsets.add_partition_offset(topic, *partition, Offset::Offset(*below))?;
         }
-        persist("deleting records", || {
-            let done = block_on(self.admin.delete_records(&offsets, &Self::options()))?;
-            Ok(done
-                .elements()
-                .iter()
-                .all(|element| element.error().is_ok()))
-        })
+        let until = Instant::now() + DELETION;
+        loop {
+            let done = block_on(self.admin.delete_records(&offsets, &Self::options()));
+            let done = done.and_then(|done| {
+                let outcomes = done.elements();
+                outcomes.iter().try_for_each(|outcome| outcome.error())
+            });
+            match done {
+                Err(error) if Instant::now() > until => return Err(error.into()),
+                Err(_) => std::thread::sleep(BETWEEN),
+                Ok(()) => return Ok(()),
+            }
+        }
     }
 
     /// The high watermarks of a topic.
