@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::command::{Counts, Failure, Run};
 use crate::machine;
-use crate::page::{self, Marks};
+use crate::page::{self, Marks, unmet};
 use crate::soak::grouped;
 
 pub mod kafka;

@@ -29,29 +29,24 @@ const BETWEEN: Duration = Duration::from_millis(200);
 
 /// The driver's access to the cluster.
 pub struct Clients {
-    brokers: String,
+    config: ClientConfig,
     admin: AdminClient<DefaultClientContext>,
     asker: BaseConsumer,
 }
 
 impl Clients {
     /// Access by these addresses.
-    pub fn new(brokers: String) -> Result<Self, Trouble> {
+    pub fn new(brokers: &str) -> Result<Self, Trouble> {
         let mut config = ClientConfig::new();
         config
-            .set("bootstrap.servers", &brokers)
+            .set("bootstrap.servers", brokers)
             .set("group.id", "nemesis-driver")
             .set("isolation.level", "read_uncommitted");
         Ok(Self {
             admin: config.create()?,
             asker: config.create()?,
-            brokers,
+            config,
         })
-    }
-
-    /// The brokers' addresses.
-    pub fn brokers(&self) -> &str {
-        &self.brokers
     }
 
     fn options() -> AdminOptions {
@@ -115,7 +110,9 @@ impl Clients {
         }
         let until = Instant::now() + DELETION;
         loop {
-            let done = block_on(self.admin.delete_records(&offsets, &Self::options()));
+            // One that has known the leaders for long goes on asking them when they are leaders no more.
+            let admin: AdminClient<DefaultClientContext> = self.config.create()?;
+            let done = block_on(admin.delete_records(&offsets, &Self::options()));
             let done = done.and_then(|done| {
                 let outcomes = done.elements();
                 outcomes.iter().try_for_each(|outcome| outcome.error())

@@ -19,7 +19,7 @@ pub struct Verdict {
     pub deliveries: u64,
     /// What `parsley topic check` found.
     pub by_check: u64,
-    /// What the oracle found.
+    /// What the oracle found, which goes on after the first only for a while.
     pub by_oracle: u64,
     /// What is wrong with effects and their counts.
     pub by_effects: u64,
@@ -75,7 +75,7 @@ impl Court {
         let (by_check, shown) = self.check(history, &trace)?;
         verdict.by_check = by_check;
         verdict.shown.extend(shown);
-        let (by_oracle, shown) = oracle::judge(history)?;
+        let (by_oracle, shown) = oracle::judge(history, checked::SHOWN)?;
         verdict.by_oracle = by_oracle;
         verdict.shown.extend(shown);
         let (of_spare, shown) = checked::of_spare(self)?;
@@ -88,7 +88,7 @@ impl Court {
             }
             let trace = self.folder.join("tampered.jsonl");
             let (by_check, _) = self.check(&copy, &trace)?;
-            let (by_oracle, _) = oracle::judge(&copy)?;
+            let (by_oracle, _) = oracle::judge(&copy, 1)?;
             remove(&trace)?;
             verdict.tampered.push((name, by_check, by_oracle));
         }

@@ -144,7 +144,7 @@ fn disturb(
     collector: &Collector,
 ) -> Result<Figures, Trouble> {
     let proxy = kafka.proxy().ok_or(Trouble::Late("the proxy"))?;
-    let clients = Clients::new(kafka.direct_bootstrap())?;
+    let clients = Clients::new(&kafka.direct_bootstrap())?;
     clients.create(&TOPICS, PARTITIONS)?;
     clients.create(&[ACCOUNT], PARTITIONS)?;
     clients.create(&SPARE_TOPICS, SPARE_PARTITIONS)?;

@@ -10,6 +10,9 @@ use crate::Trouble;
 use crate::evidence::Evidence;
 use crate::topology::{SPARE_ACCOUNT, TOPICS};
 
+/// How many violations are shown.
+pub const SHOWN: usize = 20;
+
 /// How many violations there are, and the first of them.
 pub type Found = (u64, Vec<String>);
 
@@ -32,7 +35,7 @@ pub fn of_spare(court: &Court) -> Result<Found, Trouble> {
 
 fn check(court: &Court, files: Vec<PathBuf>) -> Result<Found, Trouble> {
     let output = Command::new(&court.parsley)
-        .args(["topic", "check", "--show", "20"])
+        .args(["topic", "check", "--show", &SHOWN.to_string()])
         .args(files)
         .output()
         .map_err(Trouble::io("starting `parsley topic check`"))?;

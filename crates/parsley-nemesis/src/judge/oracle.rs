@@ -4,22 +4,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use parsley_oracle::{Actor, Channel, Oracle, SendOrder};
+use parsley_oracle::{Actor, Channel, Oracle, SendOrder, Violation};
 
-use super::checked::Found;
+use super::checked::{Found, SHOWN};
 use crate::Trouble;
 use crate::history::{Delivery, History, Place, Task};
 use crate::topology::{PARTITIONS, STAGES, TOPICS};
 
-/// How many violations are explained.
-const SHOWN: usize = 20;
-
-/// What it finds.
-pub fn judge(history: &History) -> Result<Found, Trouble> {
+/// What it finds, up to so many violations: each that follows from another one costs a search for its cause.
+pub fn judge(history: &History, limit: usize) -> Result<Found, Trouble> {
     let mut world = World::of(history)?;
     let mut found = Vec::new();
     let mut next: BTreeMap<Task, usize> = BTreeMap::new();
-    loop {
+    while found.len() < limit {
         let mut stuck = None;
         let mut has_moved = false;
         for (task, deliveries) in &history.deliveries {
@@ -32,6 +29,9 @@ pub fn judge(history: &History) -> Result<Found, Trouble> {
                 }
                 (*next, has_moved) = (*next + 1, true);
                 found.extend(world.deliver(*task, delivery)?);
+                if found.len() >= limit {
+                    return Ok(world.told(&found));
+                }
             }
         }
         match stuck {
@@ -45,9 +45,7 @@ pub fn judge(history: &History) -> Result<Found, Trouble> {
         }
     }
     found.extend(world.oracle.complete());
-    let shown = found.iter().take(SHOWN);
-    let shown = shown.map(|one| world.oracle.explain(one)).collect();
-    Ok((found.len() as u64, shown))
+    Ok(world.told(&found))
 }
 
 struct World {
@@ -104,6 +102,13 @@ impl World {
         Ok(world)
     }
 
+    /// How many violations there are, and the first of them in words.
+    fn told(&self, found: &[Violation]) -> Found {
+        let shown = found.iter().take(SHOWN);
+        let shown = shown.map(|one| self.oracle.explain(one));
+        (found.len() as u64, shown.collect())
+    }
+
     /// Keys go by numbers.
     fn key(&mut self, key: &[u8]) -> Option<u64> {
         let next = self.keys.len() as u64;
@@ -116,11 +121,7 @@ impl World {
     }
 
     /// Hands a record to a task, and has it send what it has sent for it. What is wrong with that.
-    fn deliver(
-        &mut self,
-        task: Task,
-        delivery: &Delivery,
-    ) -> Result<Option<parsley_oracle::Violation>, Trouble> {
+    fn deliver(&mut self, task: Task, delivery: &Delivery) -> Result<Option<Violation>, Trouble> {
         let (actor, channel) = (self.actors[&task], self.channels[&delivery.place]);
         let violation = self.oracle.deliver(actor, channel, delivery.offset).err();
         let of = self.sent.remove(&(task.0, delivery.place, delivery.offset));
