@@ -12,6 +12,7 @@ mod joining;
 mod log;
 mod lost_state;
 mod obligations;
+mod pruning;
 mod reader;
 mod restore;
 mod signals;

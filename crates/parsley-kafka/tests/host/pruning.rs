@@ -1,0 +1,121 @@
+//! B14: claims that nobody needs any more are dropped, and not before those who hold something have been stopped.
+
+use std::time::{Duration, Instant};
+
+use parsley_core::Header;
+use parsley_kafka::{KafkaConfig, Status};
+use parsley_stage::{App, Stage};
+
+use crate::joining::*;
+use crate::world::*;
+
+/// Looks often for what was deleted, and waits little before it believes it.
+fn forgetful(dir: &tempfile::TempDir) -> KafkaConfig {
+    let mut config = watchful(dir);
+    config.sweep_interval = Duration::from_millis(100);
+    config.truncation_delay = Duration::from_secs(1);
+    config
+}
+
+/// What others claim on a channel is deleted by retention, then an input goes with its topic, and nothing is held anywhere: stamps stop claiming what retention took,
+/// the stage goes on, and nothing is refused. (What a stage was delivered of an input that it still declares stays its own claim.)
+#[test]
+fn b14_a_channel_that_dies_with_nothing_held_narrows_stamps_and_refuses_nothing() {
+    let name = "dies-idle";
+    let [a, b, out] = joining_topics(name);
+    create_topic("dies-idle-far", 1);
+    let plain = Foreign::plain();
+    let (on_a, far) = (channel(&a, 0), channel("dies-idle-far", 0));
+    plain.append("dies-idle-far", To::Key, &[("k", "v"); 3]);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(forgetful(&dir), &joining(name));
+    plain.append_with(&a, To::Key, ("k", "1"), &stamp(&[(far, 2)], 0));
+    let mut sent = 1;
+    wait_for_deliveries(&running, sent);
+    let claims_after = |sent: u64| {
+        wait_until("its stamp", || read(&out).len() as u64 == sent);
+        let (clock, ..) = stamp_of(read(&out).last().unwrap());
+        [on_a, far].map(|channel| clock.offset(channel))
+    };
+    assert_eq!(claims_after(sent), [Some(0), Some(2)]);
+    let mut deliver = || {
+        plain.append(&b, To::Key, &[("k", "v")]);
+        sent += 1;
+        wait_for_deliveries(&running, sent);
+        claims_after(sent)
+    };
+    delete_records("dies-idle-far", 0, 3);
+    let begun = Instant::now();
+    loop {
+        match deliver() {
+            [Some(0), Some(2)] => assert!(begun.elapsed() < BOUND, "the claim stays"),
+            claims => break assert_eq!(claims, [Some(0), None]),
+        }
+    }
+    delete_topic(&a);
+    let checks = |status: &Status| status.workers[0].checks;
+    let before = checks(&running.status());
+    wait_for(&running, "checked", |status| checks(status) >= before + 2);
+    assert_eq!(deliver(), [Some(0), None]);
+    stop(&running);
+    check_stamps(&out, name, "join", 1);
+}
+
+/// Sends what comes on `<name>-triggers` to the topic of that name that its value names.
+fn relaying(name: &str) -> App {
+    let topic = |part: &str| text_topic(&format!("{name}-{part}"));
+    let (b, probes) = (topic("b"), topic("probes"));
+    let relay = Stage::stateless("relay")
+        .sink(&b)
+        .sink(&probes)
+        .on(&topic("triggers"), move |message, out| {
+            let sink = if message.value == "b" { &b } else { &probes };
+            out.send(sink, &message.key, &message.value)
+        })
+        .build()
+        .unwrap();
+    App::named(format!("{name}-relay"))
+        .stage(relay)
+        .build()
+        .unwrap()
+}
+
+/// Who holds a record that retention has passed is stopped (G10) before what claims on it no more can reach it: by then it has delivered nothing.
+#[test]
+fn b14_who_holds_is_stopped_before_anybody_stops_claiming() {
+    let name = "dies-held";
+    let [a, b, out] = joining_topics(name);
+    let (triggers, probes) = (format!("{name}-triggers"), format!("{name}-probes"));
+    for topic in [&triggers, &probes] {
+        create_topic(topic, 1);
+    }
+    let (plain, on_a) = (Foreign::plain(), channel(&a, 0));
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let holder = start(forgetful(&dirs[0]), &joining(name));
+    let relay = start(forgetful(&dirs[1]), &relaying(name));
+    let waits = stamp(&[(channel(&b, 0), 50)], 0);
+    plain.append_with(&a, To::Key, ("k", "held"), &waits);
+    wait_until_held(&holder, 1);
+    let claim_of_probe = |probed: u64, headers: &[Header]| {
+        plain.append_with(&triggers, To::Key, ("k", "probe"), headers);
+        wait_for_deliveries(&relay, probed);
+        wait_until("the probe", || read(&probes).len() as u64 == probed);
+        let (clock, ..) = stamp_of(read(&probes).last().unwrap());
+        clock.offset(on_a)
+    };
+    assert_eq!(claim_of_probe(1, &stamp(&[(on_a, 0)], 0)), Some(0));
+    delete_records(&a, 0, 1);
+    let begun = Instant::now();
+    let mut probed = 2;
+    while claim_of_probe(probed, &[]).is_some() {
+        assert!(begun.elapsed() < BOUND, "the claim stays");
+        probed += 1;
+    }
+    plain.append(&triggers, To::Key, &[("k", "b")]);
+    wait_until("what claims nothing", || read(&b).len() == 1);
+    assert_eq!(stamp_of(&read(&b)[0]).0.offset(on_a), None);
+    assert_eq!(wait_for_refusal(&holder).0, "vc-positions-lost");
+    holder.stop();
+    stop(&relay);
+    assert_eq!(values(&out), [""; 0]);
+}
