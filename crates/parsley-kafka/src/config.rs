@@ -293,13 +293,63 @@ impl KafkaConfig {
         if self.changelog.min_insync_replicas == Some(0) {
             return Err(range("changelog.min_insync_replicas", "0", at_least_1));
         }
-        check_properties(&self.properties)
+        check_properties(&self.properties)?;
+        self.check_together()
+    }
+
+    /// Refuses what librdkafka takes alone and refuses together, which it looks at when a client is made: none ever could be, and each attempt would look
+    /// like a cluster's failure.
+    fn check_together(&self) -> Result<(), ConfigError> {
+        let set = |property: &str| set_ms(&self.properties, property);
+        let longest_ms = self.transaction_timeout.as_millis() + ANSWER_BEYOND_MS;
+        if let Some(ms) = set(ANSWER).filter(|ms| *ms > longest_ms) {
+            return Err(ConfigError::Property {
+                property: ANSWER.to_owned(),
+                reason: format!(
+                    "it is {ms}, and has to be {ANSWER_BEYOND_MS} above transaction_timeout_ms at most, which makes {longest_ms}"
+                ),
+            });
+        }
+        let session_ms = set(SESSION).unwrap_or(SESSION_MS);
+        let poll_ms = set(POLL).unwrap_or(POLL_MS);
+        if session_ms > poll_ms {
+            let property = if self.properties.contains_key(SESSION) {
+                SESSION
+            } else {
+                POLL
+            };
+            return Err(ConfigError::Property {
+                property: property.to_owned(),
+                reason: format!(
+                    "{SESSION} is {session_ms}, and has to be {POLL} at most, which is {poll_ms}"
+                ),
+            });
+        }
+        Ok(())
     }
 
     /// What every client of the host has in common.
     pub(crate) fn client(&self) -> ClientConfig {
         client_of(&self.brokers, &self.properties)
     }
+}
+
+/// How long clients wait for an answer, and how much longer than a transaction lasts that may be, in milliseconds.
+const ANSWER: &str = "socket.timeout.ms";
+const ANSWER_BEYOND_MS: u128 = 100;
+
+/// After how long without a heartbeat, and without a poll, a member is taken for gone; and the defaults, in milliseconds.
+const SESSION: &str = "session.timeout.ms";
+const SESSION_MS: u128 = 45_000;
+const POLL: &str = "max.poll.interval.ms";
+const POLL_MS: u128 = 300_000;
+
+/// A time that is set, as librdkafka reads it in whatever notation; `None` if none is, or none that it takes.
+fn set_ms(properties: &BTreeMap<String, String>, property: &str) -> Option<u128> {
+    let mut one = ClientConfig::new();
+    one.set(property, properties.get(property)?);
+    let read = one.create_native_config().ok()?.get(property).ok()?;
+    read.parse().ok()
 }
 
 /// Refuses properties of librdkafka that are the host's, and those that librdkafka does not take.

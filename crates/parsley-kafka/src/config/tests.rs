@@ -1,3 +1,6 @@
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::producer::BaseProducer;
+
 use super::*;
 
 const LEAST: &str = "brokers = \"a:1\"\nstate_dir = \"/s\"\n";
@@ -146,6 +149,59 @@ fn owned_and_unknown_properties_are_refused() {
     );
     let bad = read("[librdkafka]\n\"linger.ms\" = \"soon\"").unwrap_err();
     assert!(bad.to_string().contains("linger.ms"), "{bad}");
+}
+
+/// librdkafka takes these properties one by one, and looks at what they come to together when a client is made: a host with such a configuration was
+/// started, said that its steps failed, and tried again for good.
+#[test]
+fn what_no_client_can_be_made_with_is_refused() {
+    let config = |set: &[(&str, &str)]| {
+        let config =
+            KafkaConfig::new("127.0.0.1:9", "/s").transaction_timeout(Duration::from_secs(5));
+        set.iter().fold(config, |config, (property, value)| {
+            config.property(*property, *value)
+        })
+    };
+    // As the clients of a worker are made. Nothing answers at this address.
+    let are_made = |config: &KafkaConfig| {
+        let timeout_ms = config.transaction_timeout.as_millis().to_string();
+        let producer: Result<BaseProducer, _> = config
+            .client()
+            .set("transactional.id", "t")
+            .set("transaction.timeout.ms", timeout_ms)
+            .create();
+        let consumer: Result<BaseConsumer, _> = config.client().set("group.id", "g").create();
+        producer.is_ok() && consumer.is_ok()
+    };
+    let (session, poll) = ("session.timeout.ms", "max.poll.interval.ms");
+    for (set, is_taken) in [
+        (&[][..], true),
+        (&[("socket.timeout.ms", "5100")], true),
+        (&[("socket.timeout.ms", "5101")], false),
+        // The same in another notation.
+        (&[("socket.timeout.ms", "0x13ed")], false),
+        (&[(session, "300000")], true),
+        (&[(session, "300001")], false),
+        (&[(poll, "45000")], true),
+        (&[(poll, "44999")], false),
+        (&[(session, "2000"), (poll, "2000")], true),
+        (&[(session, "2001"), (poll, "2000")], false),
+    ] {
+        assert_eq!(config(set).check().is_ok(), is_taken, "{set:?}");
+        assert_eq!(are_made(&config(set)), is_taken, "{set:?}");
+    }
+    let text = |property, value| {
+        let refused = config(&[(property, value)]).check();
+        refused.unwrap_err().to_string()
+    };
+    assert_eq!(
+        text("socket.timeout.ms", "60000"),
+        "librdkafka does not take the property socket.timeout.ms: it is 60000, and has to be 100 above transaction_timeout_ms at most, which makes 5100"
+    );
+    assert_eq!(
+        text(poll, "9000"),
+        "librdkafka does not take the property max.poll.interval.ms: session.timeout.ms is 45000, and has to be max.poll.interval.ms at most, which is 9000"
+    );
 }
 
 #[test]
