@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
-use parsley_kafka::{KafkaConfig, KafkaRunning};
+use parsley_kafka::{KafkaConfig, KafkaRunning, TaskState};
 
 use crate::account::{account, check};
 use crate::child::*;
@@ -110,6 +110,79 @@ fn b09_what_is_lost_or_late_at_the_end_of_a_step_has_one_effect() {
                 }
                 counter.end();
             });
+        }
+    });
+}
+
+/// What becomes of a commit that nobody answers for so long that whoever asked for it gives the producer up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unanswered {
+    Landed,
+    /// When another producer waits for it.
+    LandsLater,
+    /// The cluster gives its transaction up.
+    NeverLands,
+}
+
+/// One call takes ten seconds, and is the last when three quarters of the transaction's time are over by then. The cluster counts that time from when it
+/// hears of the transaction: so late that it still has patience when the client has none.
+const TRANSACTION: Duration = Duration::from_secs(16);
+const UNHEARD: Duration = Duration::from_secs(2);
+
+fn unanswered(outcome: Unanswered) {
+    let name = format!("unknown-{outcome:?}").to_lowercase();
+    let mut counter = Counter::start(&name, |config| config.transaction_timeout(TRANSACTION));
+    counter.say();
+    counter.wait("the first");
+    let asked = |api| counter.requests(api);
+    let begin = asked(ApiKey::ADD_PARTITIONS_TO_TXN).next(1);
+    let _begin = proxy().rule(begin, Action::DelayRequest(UNHEARD));
+    let held = match outcome {
+        Unanswered::Landed => Action::HoldResponse,
+        _ => Action::HoldRequest,
+    };
+    let end = proxy().rule(asked(ApiKey::END_TXN).next(1), held);
+    let producers = proxy().rule(asked(ApiKey::INIT_PRODUCER_ID), Action::Watch);
+    counter.say();
+    producers.wait_for_arrivals(1, BOUND).unwrap();
+    assert_eq!(end.arrived(), 1);
+    if outcome == Unanswered::LandsLater {
+        wait_for(&counter.running, "waiting for the end", |status| {
+            let waits =
+                |state: &TaskState| matches!(state, TaskState::Restoring { left, .. } if *left > 0);
+            status.tasks().any(|(.., task)| waits(&task.state))
+        });
+        end.release();
+    }
+    counter.wait("the one of which nothing was known");
+    counter.say();
+    counter.wait("the next");
+    // The answer finds nobody, the request a producer that is shut out.
+    end.release();
+    counter.say();
+    counter.wait("the last");
+    let again = u64::from(outcome == Unanswered::NeverLands);
+    assert_eq!(
+        counter.topics.written() as u64,
+        counter.said + again,
+        "{outcome:?}"
+    );
+    counter.end();
+}
+
+/// Of a commit nothing is known for as long as its step is worth an attempt. It may have landed, it may land yet: nothing is aborted, the producer is dropped,
+/// and the task is restored from what the cluster has decided, which is waited for. The three outcomes wait side by side.
+#[test]
+fn b09_when_the_outcome_stays_unknown_the_task_is_restored_and_each_has_one_effect() {
+    broker();
+    std::thread::scope(|scope| {
+        let outcomes = [
+            Unanswered::Landed,
+            Unanswered::LandsLater,
+            Unanswered::NeverLands,
+        ];
+        for outcome in outcomes {
+            scope.spawn(move || unanswered(outcome));
         }
     });
 }
