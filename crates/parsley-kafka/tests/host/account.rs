@@ -18,6 +18,16 @@ pub fn account(topic: &str) -> Vec<AuditRecord> {
     read(topic).iter().map(entry).collect()
 }
 
+/// The same, once it has all deliveries that are expected: a commit is answered before its markers are there.
+#[allow(dead_code)] // Not every binary of tests has such an account.
+pub fn account_of(topic: &str, deliveries: usize) -> Vec<AuditRecord> {
+    let is_delivery = |entry: &&AuditRecord| matches!(entry.audited, Audited::Delivered { .. });
+    wait_until("the account", || {
+        account(topic).iter().filter(is_delivery).count() >= deliveries
+    });
+    account(topic)
+}
+
 /// Checks what is true of every account: each execution's arrivals count from 0 without gaps, executions follow each other, every record
 /// is delivered once, and behind its hold if it was held. Returns how many records of each topic were delivered, and how many executions
 /// each task had.

@@ -15,7 +15,7 @@ fn b07_an_answer_to_an_earlier_assignment_of_the_same_partition_feeds_nothing() 
     // Members are told apart by their client's name first, and the first of them has the only partition.
     let (first, second) = ("given-back-a", "given-back-b");
     // An empty answer is not what is held.
-    let patient = member(&here, first).property("fetch.wait.max.ms", "20000");
+    let patient = member(&here, first).property("fetch.wait.max.ms", "4000");
     let running = start(patient, &copying(name));
     wait_for_tasks(&running, 1);
     let of_first = |api| Requests::of(api).of_client(first);

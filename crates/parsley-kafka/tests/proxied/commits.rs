@@ -5,7 +5,7 @@ use std::time::Duration;
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
 use parsley_kafka::{KafkaConfig, KafkaRunning, TaskState};
 
-use crate::account::{account, check};
+use crate::account::{account_of, check};
 use crate::child::*;
 use crate::world::*;
 
@@ -68,7 +68,7 @@ impl Counter {
         let group = format!("{}-count", self.name);
         let position = committed(&group, &self.topics.words, 0);
         assert_eq!(position, Some(said as i64));
-        let (delivered, _) = check(&account(&self.topics.account));
+        let (delivered, _) = check(&account_of(&self.topics.account, said));
         assert_eq!(delivered, [(self.topics.words, said)].into());
     }
 }
@@ -93,7 +93,8 @@ fn b09_what_is_lost_or_late_at_the_end_of_a_step_has_one_effect() {
                 let answer = ANSWER.as_millis().to_string();
                 let mut counter = Counter::start(&format!("lost-{what}"), |config| {
                     config
-                        .transaction_timeout(Duration::from_secs(6))
+                        // Enough that no step is given up on a slow machine.
+                        .transaction_timeout(Duration::from_secs(20))
                         .property("socket.timeout.ms", answer)
                 });
                 for action in [lost, late].concat() {
