@@ -70,6 +70,17 @@ struct Failed {
     bytes: usize,
 }
 
+impl Failed {
+    /// Whether librdkafka dropped it by itself.
+    fn was_dropped(&self) -> bool {
+        use RDKafkaErrorCode::{PurgeInflight, PurgeQueue};
+        matches!(
+            self.source.rdkafka_error_code(),
+            Some(PurgeInflight | PurgeQueue)
+        )
+    }
+}
+
 /// Where sends came to stand.
 #[derive(Debug, Default)]
 pub(crate) struct Acknowledged(BTreeMap<Tag, Offset>);
@@ -130,12 +141,17 @@ impl ProducerContext for Context {
                 }
             }
             Err((error, record)) => {
-                reports.failure.get_or_insert_with(|| Failed {
+                let failed = Failed {
                     tag,
                     source: error.clone(),
                     topic: record.topic().to_owned(),
                     bytes: size_of(record),
-                });
+                };
+                match &reports.failure {
+                    // What was only dropped was so for another that failed.
+                    Some(known) if !known.was_dropped() => {}
+                    _ => reports.failure = Some(failed),
+                }
             }
         }
     }
@@ -385,6 +401,9 @@ impl Producer {
                     self.failure()?;
                 }
                 Err(code) => {
+                    // A send that failed before has failed this as well, and says more.
+                    self.producer.poll(REPORTS);
+                    self.failure()?;
                     let header = |header: &Header| {
                         header.name.len() + header.value.as_ref().map_or(0, Bytes::len)
                     };

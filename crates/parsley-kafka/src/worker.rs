@@ -261,7 +261,6 @@ impl<'a> Session<'a> {
         if self.producer.is_spent() {
             self.replace_producer()?;
         }
-        self.mark_aborts();
         self.open_tasks()?;
         let wait = if self.is_draining || self.is_restoring() {
             Duration::ZERO
@@ -280,6 +279,7 @@ impl<'a> Session<'a> {
         }
         // Between steps.
         if self.step_since.is_none() {
+            self.mark_aborts();
             self.look_around()?;
         }
         if self.resume_at.is_none() && self.worker.failing.is_over() {

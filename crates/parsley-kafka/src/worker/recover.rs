@@ -15,6 +15,7 @@ impl Session<'_> {
         self.step_since = None;
         self.is_draining = false;
         if trouble.is_fatal() {
+            self.give_up_transaction();
             return Err(trouble);
         }
         self.abort(until)?;

@@ -129,7 +129,8 @@ impl Session<'_> {
             self.recovered();
         }
         applied?;
-        if self.producer.is_spent() {
+        // Who stops needs no other.
+        if self.producer.is_spent() && !self.worker.stop.is_raised() {
             self.replace_producer()?;
         }
         Ok(())

@@ -18,7 +18,7 @@ use crate::producer::{ProduceError, Producer, Send};
 /// How often it is looked whether markers are there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long to wait before it is looked again when something failed: twice as long each time, as the partition may never be there again.
+/// How long to wait before it is looked again when something failed or lies before: twice as long each time, as that may never pass.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -37,22 +37,30 @@ pub(crate) struct Unmarked {
 impl Session<'_> {
     /// Aborts the transaction that is open, if one is. Its producer begins no other.
     pub(super) fn abort(&mut self, until: Instant) -> Result<(), ProduceError> {
-        if self.producer.is_open() {
-            let begins = self.producer.begins();
-            if !begins.is_empty() {
-                self.worker.unmarked.push(Unmarked {
-                    transactional_id: self.producer.id().to_owned(),
-                    begins,
-                    // A marker is written a moment after the abort is answered.
-                    look_at: until.min(Instant::now() + LOOK_EVERY),
-                    pause: FIRST_PAUSE,
-                });
-            }
-        }
+        self.give_up_transaction();
         self.producer.abort(until)
     }
 
-    /// Looks whether aborts are marked, and aborts once more where they are not.
+    /// Takes note of the transaction that is open, if one is, as one that is to be aborted: by its producer, or by the cluster if that is not
+    /// to be had any more.
+    pub(super) fn give_up_transaction(&mut self) {
+        let begins = match self.producer.is_open() {
+            true => self.producer.begins(),
+            false => BTreeMap::new(),
+        };
+        if !begins.is_empty() {
+            self.worker.unmarked.push(Unmarked {
+                transactional_id: self.producer.id().to_owned(),
+                begins,
+                // A marker is written a moment after the abort is answered.
+                look_at: Instant::now() + LOOK_EVERY,
+                pause: FIRST_PAUSE,
+            });
+        }
+    }
+
+    /// Looks whether aborts are marked, and aborts once more where they are not. A look ends with the first partition that does not answer, as it
+    /// keeps the worker from all else.
     pub(super) fn mark_aborts(&mut self) {
         let now = Instant::now();
         let mut all = self.worker.unmarked.iter();
@@ -62,15 +70,18 @@ impl Session<'_> {
         let mut aborted = self.worker.unmarked.swap_remove(at);
         let group = &self.worker.declared.group;
         let client = self.consumer.consumer();
-        let (mut lacking, mut has_failed) = (Vec::new(), false);
+        let (mut lacking, mut is_behind, mut has_failed) = (Vec::new(), false, false);
         aborted.begins.retain(|channel, (topic, begin)| {
+            if has_failed {
+                return true;
+            }
             match cluster::watermarks(client, topic, channel.partition) {
                 // What lies below the last stable offset is decided.
                 Ok((_, stable)) if stable > *begin => return false,
                 // All before it is decided, so that it alone is ended with what ends it.
                 Ok((_, stable)) if stable == *begin => lacking.push((*channel, topic.clone())),
-                // Something else is open before it.
-                Ok(_) => {}
+                // Something else is open before it; or the log is another one.
+                Ok(_) => is_behind = true,
                 Err(error) => {
                     tracing::debug!(%group, %topic, %error, "whether an abort is marked is not known");
                     has_failed = true;
@@ -87,7 +98,7 @@ impl Session<'_> {
         }
         if !aborted.begins.is_empty() {
             let mut pause = LOOK_EVERY;
-            if has_failed {
+            if has_failed || is_behind {
                 pause = aborted.pause;
                 aborted.pause = LONGEST_PAUSE.min(pause * 2);
             }

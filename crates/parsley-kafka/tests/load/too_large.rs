@@ -178,3 +178,43 @@ fn a_state_that_the_changelog_does_not_take_waits_until_it_does() {
     );
     check_stamps("large-state-out", name, "gather", 1);
 }
+
+/// A sink refuses a record while its step goes on: librdkafka takes nothing more in that transaction, and calls that an erroneous state. That was what the status
+/// said, of a send that had nothing to do with it, and the worker's other tasks waited as for a failure of their own.
+#[test]
+fn what_is_sent_behind_a_record_that_was_too_large_does_not_hide_it() {
+    let name = "large-first";
+    let (input, output) = copying_topics(name, 1);
+    let out = text_topic(&output);
+    let copy = Stage::stateless("copy")
+        .sink(&out)
+        .on(&text_topic(&input), move |message, outbox| {
+            if message.value == "late" {
+                // The broker's answer to what was sent before is there by then.
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            outbox.send(&out, &message.key, &message.value)
+        })
+        .build()
+        .unwrap();
+    let app = App::named(name).stage(copy).build().unwrap();
+    set_topic(&output, "max.message.bytes", "4000");
+    let dir = tempfile::tempdir().unwrap();
+    // All of it is one step.
+    let config = config(&dir).commit_interval(Duration::from_secs(2));
+    let running = start(config, &app);
+    wait_for_tasks(&running, 1);
+    let large = "l".repeat(5000);
+    let records = [("k", "before"), ("k", &large), ("k", "late")];
+    Foreign::plain().append(&input, To::Key, &records);
+    let says = [
+        output.as_str(),
+        "a record of 5",
+        "raise its max.message.bytes",
+    ];
+    wait_for_failure(&running, 3, &says);
+    set_topic(&output, "max.message.bytes", "20000");
+    wait_for_deliveries(&running, 3);
+    stop(&running);
+    assert_eq!(values(&output), ["before", &large, "late"]);
+}
