@@ -20,6 +20,8 @@ use crate::seeded::{Numbers, input};
 struct Scale {
     commands: u64,
     kills: u64,
+    /// How many deliveries the kills are spread over: most of them, so that none finds the demo done.
+    spread: u64,
     /// How long after a delivery a kill comes at most, in milliseconds.
     within: u64,
 }
@@ -28,12 +30,14 @@ const SCALE: Scale = if cfg!(debug_assertions) {
     Scale {
         commands: 3_000,
         kills: 3,
-        within: 500,
+        spread: 6_000,
+        within: 300,
     }
 } else {
     Scale {
         commands: 100_000,
         kills: 20,
+        spread: 300_000,
         within: 1_000,
     }
 };
@@ -154,11 +158,13 @@ fn killed_at_any_moment_two_processes_on_brokers_lose_nothing_and_repeat_nothing
     let begun = Instant::now();
     let mut processes = Processes::start(&place, file.clone());
     for kill in 1..=SCALE.kills {
-        // Most come under load, when there was a delivery since the last one; a few, whenever it may be, also into a start.
+        // Most come under load, each in its part of the run and when there was a delivery since the last one; a few, whenever it may be, also into a start.
         let is_any = numbers.below(5) == 0;
         let is_feeder = numbers.below(2) == 0;
         let wait = Duration::from_millis(numbers.below(SCALE.within));
-        let before = processes.progress();
+        let part = SCALE.spread / SCALE.kills;
+        let part = ((kill - 1) * part + numbers.below(part)) as i64;
+        let before = processes.progress().max(part);
         let mut at = is_any.then(|| Instant::now() + wait);
         while at.is_none_or(|at| Instant::now() < at) {
             assert!(!processes.look_after(), "it was done before kill {kill}");
