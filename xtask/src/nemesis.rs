@@ -41,8 +41,15 @@ pub fn run(
 ) -> Result<bool, Failure> {
     tools::broker()?;
     if only != Some(Part::Mix) {
-        Run::cargo("test --release --locked -p parsley-kafka --test load -- --ignored --nocapture --test-threads=1")
+        for tests in [
+            "-p parsley-kafka --test load --test brokers",
+            "-p parsley-cli --test on_kafka",
+        ] {
+            Run::cargo(&format!(
+                "test --release --locked {tests} -- --ignored --nocapture --test-threads=1"
+            ))
             .show(&mut Counts::default())?;
+        }
     }
     match only {
         Some(Part::Load) => Ok(true),

@@ -176,9 +176,10 @@ fn load(counts: &mut Counts) -> Result<(), Failure> {
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
-    // With what the tests print, which tells the numbers that they saw.
+    // With what the tests print, which tells the numbers that they saw. They wait for brokers most of the time, so more run at once than the machine has
+    // processors.
     Run::cargo(
-        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --test * -- --nocapture",
+        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --test * -- --nocapture --test-threads=4",
     )
     .show(counts)?;
     Run::cargo("test --locked --no-fail-fast -p parsley-cli --test on_kafka -- --nocapture")
@@ -193,7 +194,8 @@ fn broker(counts: &mut Counts) -> Result<(), Failure> {
 fn broker_oldest(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
     // What brokers do and what the host makes of it; how it fares under load and without brokers is shown on the newest.
-    let line = "test --locked --no-fail-fast -p parsley-kafka --test broker_facts --test sim_broker --test host --test proxied";
+    let line = "test --locked --no-fail-fast -p parsley-kafka --test broker_facts --test sim_broker --test host --test proxied \
+                -- --test-threads=4";
     Run::cargo(line)
         .variable("PARSLEY_KAFKA_VERSION", kafka_cluster::OLDEST)
         .show(counts)
