@@ -42,11 +42,13 @@ pub fn run(
     tools::broker()?;
     if only != Some(Part::Mix) {
         for tests in [
-            "-p parsley-kafka --test load --test brokers",
-            "-p parsley-cli --test on_kafka",
+            "-p parsley-kafka --test load --test brokers -- --ignored",
+            "-p parsley-cli --test on_kafka -- --ignored",
+            // In release it kills twenty times over 100,000 commands.
+            "-p parsley-cli --test on_kafka -- on_kafka_kill",
         ] {
             Run::cargo(&format!(
-                "test --release --locked {tests} -- --ignored --nocapture --test-threads=1"
+                "test --release --locked {tests} --nocapture --test-threads=1"
             ))
             .show(&mut Counts::default())?;
         }

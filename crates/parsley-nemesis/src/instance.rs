@@ -265,6 +265,8 @@ fn look(spare: &Spare, app: &KafkaRunning) {
     let mut known = BTreeSet::new();
     let mut stood = None;
     loop {
+        // Signals are waited for when it is told for the first time.
+        std::thread::sleep(LOOK);
         let status = app.status();
         let spare_status = locked(spare)
             .as_ref()
@@ -284,7 +286,6 @@ fn look(spare: &Spare, app: &KafkaRunning) {
             tell(&stands);
             stood = Some(stands);
         }
-        std::thread::sleep(LOOK);
     }
 }
 
