@@ -182,7 +182,7 @@ fn broker(counts: &mut Counts) -> Result<(), Failure> {
         "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --test * -- --nocapture --test-threads=4",
     )
     .show(counts)?;
-    Run::cargo("test --locked --no-fail-fast -p parsley-cli --test on_kafka -- --nocapture")
+    Run::cargo("test --locked --no-fail-fast -p parsley-cli --test on_kafka -- --nocapture --test-threads=4")
         .show(counts)?;
     // Every kind of fault once, on three brokers. In release: its judges take longer than its faults otherwise.
     Run::cargo("test --release --locked -p parsley-nemesis --test short_run -- --nocapture")
