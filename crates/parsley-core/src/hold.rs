@@ -96,6 +96,24 @@ impl Wait {
 }
 
 impl Node {
+    /// The position of the first held record of each channel that has one, and how many are held there. Looks at nothing else: to be asked
+    /// for as often as one likes.
+    pub fn heads(&self) -> impl Iterator<Item = (Channel, Offset, u64)> {
+        self.inputs.iter().filter_map(|input| {
+            let head = input.queue.head()?;
+            Some((input.channel, head.offset, input.queue.len()))
+        })
+    }
+
+    /// Whether what a sequence claim names is among the records that are held: then it is not missing, and what stands first on its channel
+    /// keeps it back.
+    pub fn is_held(&self, claim: &SequenceClaim) -> bool {
+        let mut inputs = self.inputs.iter();
+        let input = inputs.find(|input| input.channel == claim.channel);
+        let highest = input.and_then(|input| input.queue.highest_sequence(claim.sender));
+        highest.is_some_and(|highest| highest >= claim.sequence)
+    }
+
     /// What is held, channels in order, with every claim that each head waits for.
     pub fn holds(&self) -> Vec<Hold> {
         let held = self.inputs.iter().enumerate();

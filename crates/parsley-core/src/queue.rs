@@ -195,6 +195,19 @@ impl Queue {
             .min()
     }
 
+    /// The highest send sequence of a sender among all records held here.
+    pub fn highest_sequence(&self, sender: SenderId) -> Option<i64> {
+        let indexed = self.held.highest_sequence(sender);
+        let fresh = self
+            .fresh()
+            .filter_map(|record| record.sender)
+            .filter(|&(from, _)| from == sender);
+        indexed
+            .into_iter()
+            .chain(fresh.map(|(_, sequence)| sequence))
+            .max()
+    }
+
     /// Visits, for every channel and sender that a held record's clock claims by sequence, the highest claim.
     pub fn visit_claims(&self, mut visit: impl FnMut(Channel, SenderId, i64)) {
         for (channel, sender, sequence) in self.held.claims() {

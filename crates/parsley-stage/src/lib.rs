@@ -55,6 +55,7 @@ mod message;
 pub mod opening;
 mod outbox;
 pub mod partition;
+pub mod report;
 mod rounds;
 mod stage;
 pub mod sweep;

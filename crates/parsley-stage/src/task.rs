@@ -39,6 +39,7 @@ use crate::BoxError;
 use crate::failure::{ApplicationError, Failure, FailureKind};
 use crate::fold::{FoldStore, state_key};
 use crate::outbox::{Emission, Outbox, SendError};
+use crate::report::{Held, HoldReport};
 use crate::rounds::Rounds;
 use crate::stage::{Input, Stage};
 
@@ -346,6 +347,22 @@ impl Task {
     /// What waits at the head of each channel, and for what.
     pub fn holds(&self) -> Vec<Hold> {
         self.node.holds()
+    }
+
+    /// The same in words and by name, with the records that are missing in the end. `age_ms` tells how long a record has been here.
+    pub fn explain_holds(&self, age_ms: impl Fn(Channel, Offset) -> u64) -> Vec<HoldReport> {
+        let names = self.inputs().map(|(channel, name)| (channel.topic, name));
+        let held = Held {
+            stage: self.stage.name(),
+            holds: &self.node.holds(),
+            names: &names.collect(),
+        };
+        held.explain(|claim| self.node.is_held(claim), age_ms)
+    }
+
+    /// The first held record of each channel that has one, and how many are held there. It looks at no clock.
+    pub fn heads(&self) -> impl Iterator<Item = (Channel, Offset, u64)> {
+        self.node.heads()
     }
 
     /// How many received records wait.

@@ -43,6 +43,7 @@
 //! | declare | [`Topic`], [`codec`], [`Stage`], [`App`] |
 //! | write logic | [`Message`], [`Outbox`], [`Outcome`] |
 //! | read what was delivered, and what had to wait | [`audit`] |
+//! | show what runs, what is held and which record is missing | [`report`] |
 //! | build a host of your own | [`Task`] |
 //! | the protocol itself | [`core`] |
 
@@ -53,6 +54,7 @@ pub use parsley_stage::{
     BoxError, BuildError, Codec, FailureKind, Initial, Message, NameFault, Named, Outbox, Outcome,
     Part, Processed, RawSend, SendError, SendOrder, Stage, StageBuilder, Stateful, Stateless,
     StepCommit, Task, TaskConfig, TaskError, To, Topic, TopicInfo, audit, codec, fold, partition,
+    report,
 };
 
 /// The protocol as a pure state machine: what records, positions, clocks and stores are made of.

@@ -64,6 +64,11 @@ impl HeldIndex {
         self.senders.get(&sender)?.lowest()
     }
 
+    /// The highest sequence of a sender.
+    pub fn highest_sequence(&self, sender: SenderId) -> Option<i64> {
+        self.senders.get(&sender)?.highest()
+    }
+
     /// For every channel and sender that is claimed by sequence, the highest claim.
     pub fn claims(&self) -> impl Iterator<Item = (Channel, SenderId, i64)> {
         self.claims
@@ -133,6 +138,15 @@ impl Runs {
     fn lowest(&self) -> Option<i64> {
         let later = self.later.iter().map(|run| run.first);
         (self.first.count > 0).then(|| later.fold(self.first.first, i64::min))
+    }
+
+    fn highest(&self) -> Option<i64> {
+        let last = |run: &Run| {
+            run.first
+                .saturating_add_unsigned(run.count.saturating_sub(1))
+        };
+        let later = self.later.iter().map(last);
+        (self.first.count > 0).then(|| later.fold(last(&self.first), i64::max))
     }
 }
 

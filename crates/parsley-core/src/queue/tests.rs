@@ -137,6 +137,13 @@ impl Model {
             .min()
     }
 
+    fn highest_sequence(&self, of: SenderId) -> Option<i64> {
+        let sent = self.held.iter().filter_map(|(_, record)| record.sender);
+        sent.filter(|&(from, _)| from == of)
+            .map(|(_, sequence)| sequence)
+            .max()
+    }
+
     fn claims(&self) -> Claims {
         let mut highest = Claims::new();
         for (_, record) in &self.held {
@@ -180,6 +187,10 @@ fn agrees(queue: &Queue, model: &Model) -> Result<(), TestCaseError> {
         prop_assert_eq!(
             queue.lowest_sequence(sender(number)),
             model.lowest_sequence(sender(number))
+        );
+        prop_assert_eq!(
+            queue.highest_sequence(sender(number)),
+            model.highest_sequence(sender(number))
         );
     }
     prop_assert_eq!(claims(queue), model.claims());
