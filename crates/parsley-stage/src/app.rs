@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::build_error::{BuildError, Named, check_name};
 use crate::stage::{Stage, check_codecs};
+use crate::ticks;
 use crate::topic::DeclaredTopic;
 
 /// A declared application. Cheap to clone; a host starts it.
@@ -62,12 +63,12 @@ impl App {
     }
 }
 
-fn consumer_group(application: &str, stage: &str) -> String {
+pub(crate) fn consumer_group(application: &str, stage: &str) -> String {
     format!("{application}-{stage}")
 }
 
 /// What the names of the topics that a host creates for a stage end in, after the stage's consumer group.
-const INTERNAL_SUFFIXES: [&str; 3] = ["-state-changelog", "-fold-changelog", "-ticks"];
+const INTERNAL_SUFFIXES: [&str; 3] = ["-state-changelog", "-fold-changelog", ticks::TOPIC_SUFFIX];
 
 /// An application being declared: [`App::named`] begins one, [`AppBuilder::build`] ends it.
 #[must_use = "an application exists once it is built"]
@@ -125,6 +126,11 @@ impl AppBuilder {
                 }
             }
         }
+        let of_application = |stage: Stage| {
+            let group = consumer_group(&name, stage.name());
+            stage.in_group(&group)
+        };
+        let stages = stages.into_iter().map(of_application).collect();
         Ok(App(Arc::new(DeclaredApp { name, stages })))
     }
 }

@@ -52,6 +52,18 @@ pub enum BuildError {
         /// The topic.
         topic: String,
     },
+    /// Ticks declared twice on one stage; at which interval should it tick?
+    #[error("the stage {stage} declares ticks twice")]
+    DuplicateTicks {
+        /// The stage.
+        stage: String,
+    },
+    /// Ticks at an interval of zero.
+    #[error("the ticks of the stage {stage} have an interval of zero")]
+    NoTickInterval {
+        /// The stage.
+        stage: String,
+    },
     /// One topic with two codecs: one of the places that use it could not read what the other writes.
     #[error("the topic {topic} is declared with two {part} codecs: {first}, and {second}")]
     TwoCodecs {

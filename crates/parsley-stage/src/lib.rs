@@ -60,6 +60,7 @@ mod rounds;
 mod stage;
 pub mod sweep;
 pub mod task;
+mod ticks;
 mod topic;
 
 pub use app::{App, AppBuilder};
@@ -72,6 +73,7 @@ pub use outbox::{Outbox, SendError, To};
 pub use rounds::SendOrder;
 pub use stage::{Initial, Stage, StageBuilder, Stateful, Stateless};
 pub use task::{Processed, RawSend, StepCommit, Task, TaskConfig, TaskError, TopicInfo};
+pub use ticks::{Tick, TickSchedule, TickTopicWidth};
 pub use topic::Topic;
 
 /// Any error, as logic and codecs may return it.

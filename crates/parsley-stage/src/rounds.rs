@@ -2,7 +2,7 @@
 //!
 //! Sends go out in rounds: a round is handed to the log when the one before is acknowledged, and the sends of one round are concurrent.
 //! What must be ordered is what can have influenced each other within the step: the sends of one delivery, the sends of deliveries of one
-//! key, and, since a log is a queue, the sends to one partition. Along such an order a send on another partition takes a later round,
+//! key, those of ticks, and, since a log is a queue, the sends to one partition. Along such an order a send on another partition takes a later round,
 //! and one on the same partition the same round or a later one.
 
 use std::collections::BTreeMap;
@@ -28,13 +28,22 @@ pub(crate) struct Rounds {
     null_is_a_key: bool,
     /// The round of the last send on each channel.
     channels: BTreeMap<Channel, usize>,
-    /// What deliveries of each key have sent, if they are ordered.
-    keys: BTreeMap<Option<Bytes>, Sent>,
-    /// The key of the current delivery, if deliveries of that key are ordered.
-    key: Option<Option<Bytes>>,
+    /// What the deliveries of each order have sent.
+    orders: BTreeMap<Of, Sent>,
+    /// The order that the current delivery belongs to, if to any.
+    of: Option<Of>,
     /// What the current delivery comes after, and has sent itself.
     sent: Sent,
     count: usize,
+}
+
+/// Deliveries that are ordered among each other, as one may look at what another left.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    /// Those of a key; `None` is the null key.
+    Key(Option<Bytes>),
+    /// Ticks, which share the task's tick state.
+    Ticks,
 }
 
 /// Sends that are ordered among each other, as far as a later one must know: each send on another channel than the one before it takes
@@ -71,8 +80,8 @@ impl Rounds {
             order,
             null_is_a_key,
             channels: BTreeMap::new(),
-            keys: BTreeMap::new(),
-            key: None,
+            orders: BTreeMap::new(),
+            of: None,
             sent: Sent::default(),
             count: 0,
         }
@@ -81,13 +90,29 @@ impl Rounds {
     /// The sends that follow are those of a delivery with this key.
     pub(crate) fn begin_delivery(&mut self, key: Option<&Bytes>) {
         let ordered = self.order == SendOrder::PerKey && (key.is_some() || self.null_is_a_key);
-        self.key = ordered.then(|| key.cloned());
+        self.begin(ordered.then(|| Of::Key(key.cloned())));
+    }
+
+    /// The sends that follow are those of a tick's delivery, whatever the order among keys.
+    pub(crate) fn begin_tick_delivery(&mut self) {
+        self.begin(Some(Of::Ticks));
+    }
+
+    fn begin(&mut self, of: Option<Of>) {
+        self.of = of;
         self.sent = self
-            .key
+            .of
             .as_ref()
-            .and_then(|key| self.keys.get(key))
+            .and_then(|of| self.orders.get(of))
             .copied()
             .unwrap_or_default();
+    }
+
+    /// The round of a record that follows nothing but what was sent to `channel`: that of a tick.
+    pub(crate) fn place_tick(&mut self, channel: Channel) -> usize {
+        let round = *self.channels.entry(channel).or_default();
+        self.count = self.count.max(round + 1);
+        round
     }
 
     /// The round of the delivery's next send, which goes to `channel`.
@@ -97,8 +122,8 @@ impl Rounds {
         let round = behind_others.max(*on_channel);
         *on_channel = round;
         self.sent.add(channel, round);
-        if let Some(key) = &self.key {
-            self.keys.insert(key.clone(), self.sent);
+        if let Some(of) = &self.of {
+            self.orders.insert(of.clone(), self.sent);
         }
         self.count = self.count.max(round + 1);
         round
@@ -112,8 +137,8 @@ impl Rounds {
     /// A new step begins: sends of an earlier one come before all of it, and are acknowledged.
     pub(crate) fn begin_step(&mut self) {
         self.channels.clear();
-        self.keys.clear();
-        self.key = None;
+        self.orders.clear();
+        self.of = None;
         self.sent = Sent::default();
         self.count = 0;
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parsley_core::Delivery;
@@ -13,6 +14,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::message::Message;
 use crate::outbox::Outbox;
 use crate::rounds::SendOrder;
+use crate::ticks::{self, DeclaredTicks, Tick};
 use crate::topic::{DeclaredTopic, Topic};
 
 /// Where a stage begins to read an input on its first start, when neither its group nor its state has a position.
@@ -52,6 +54,7 @@ pub enum Initial {
 #[derive(Clone)]
 pub struct Stage(Arc<DeclaredStage>);
 
+#[derive(Clone)]
 struct DeclaredStage {
     name: Arc<str>,
     stateful: bool,
@@ -59,16 +62,32 @@ struct DeclaredStage {
     sinks: Vec<Arc<DeclaredTopic>>,
     initial: Initial,
     send_order: SendOrder,
+    ticks: Option<DeclaredTicks>,
+    /// Named after the application: a stage that is part of none has none.
+    tick_topic: Option<Arc<DeclaredTopic>>,
 }
 
 /// An input of a stage with its logic, types erased.
+#[derive(Clone)]
 pub(crate) struct Input {
     pub(crate) topic: Arc<DeclaredTopic>,
-    pub(crate) logic: Box<Logic>,
+    pub(crate) logic: Arc<Logic>,
+    pub(crate) state: StateSlot,
 }
 
-/// Decodes a delivery, runs a handler on it, and gives the state that the key has now (`None`: no state). The state before is that of the
-/// key; stateless logic looks at none and gives none.
+/// Which state an input's logic is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StateSlot {
+    /// None.
+    None,
+    /// That of the record's key.
+    Key,
+    /// The task's tick state.
+    Ticks,
+}
+
+/// Decodes a delivery, runs a handler on it, and gives the state that its slot has now (`None`: no state). The state before is that of the
+/// slot; logic without one looks at none and gives none.
 pub(crate) type Logic = dyn Fn(&mut Delivery, Option<&Bytes>, &mut Outbox) -> Result<Option<Bytes>, Failure>
     + Send
     + Sync;
@@ -101,12 +120,12 @@ impl Stage {
         self.0.stateful
     }
 
-    /// The topics that the stage consumes, in the order declared.
+    /// The topics that the stage consumes, in the order declared; in an application, the tick topic of a stage with ticks comes last.
     pub fn inputs(&self) -> impl Iterator<Item = &str> {
         self.0.inputs.iter().map(|input| &*input.topic.name)
     }
 
-    /// The topics that the stage may emit to, in the order declared.
+    /// The topics that the stage may emit to, in the order declared; in an application, the tick topic of a stage with ticks comes last.
     pub fn sinks(&self) -> impl Iterator<Item = &str> {
         self.0.sinks.iter().map(|sink| &*sink.name)
     }
@@ -119,6 +138,36 @@ impl Stage {
     /// Which sends of a step are ordered among each other.
     pub fn send_order(&self) -> SendOrder {
         self.0.send_order
+    }
+
+    /// The interval of the stage's ticks, if it declares ticks.
+    pub fn tick_interval(&self) -> Option<Duration> {
+        self.0.ticks.as_ref().map(|ticks| ticks.every)
+    }
+
+    /// The topic of the stage's ticks, `<application>-<stage>-ticks`: an input and a sink. `None` when the stage declares no ticks, and as
+    /// long as it is part of no application.
+    pub fn tick_topic(&self) -> Option<&str> {
+        self.0.tick_topic.as_ref().map(|topic| &*topic.name)
+    }
+
+    /// The stage as the stage of an application with this consumer group: with its tick topic, if it declares ticks.
+    pub(crate) fn in_group(self, group: &str) -> Self {
+        let Some(ticks) = &self.0.ticks else {
+            return self;
+        };
+        let topic = ticks::topic_of(group);
+        if self.tick_topic() == Some(&*topic.name) {
+            return self;
+        }
+        let mut stage = DeclaredStage::clone(&self.0);
+        let others = |declared: &Arc<DeclaredTopic>| Some(declared) != self.0.tick_topic.as_ref();
+        stage.inputs.retain(|input| others(&input.topic));
+        stage.sinks.retain(others);
+        stage.inputs.push(ticks.input(&topic));
+        stage.sinks.push(Arc::clone(&topic));
+        stage.tick_topic = Some(topic);
+        Self(Arc::new(stage))
     }
 
     pub(crate) fn declared_inputs(&self) -> &[Input] {
@@ -139,6 +188,7 @@ impl fmt::Debug for Stage {
             .field("sinks", &self.sinks().collect::<Vec<_>>())
             .field("initial", &self.initial())
             .field("send_order", &self.send_order())
+            .field("tick_interval", &self.tick_interval())
             .finish()
     }
 }
@@ -152,6 +202,8 @@ pub struct StageBuilder<F> {
     sinks: Vec<Arc<DeclaredTopic>>,
     initial: Initial,
     send_order: SendOrder,
+    ticks: Option<DeclaredTicks>,
+    declares_ticks_twice: bool,
 }
 
 /// Marks a stage without state.
@@ -174,6 +226,8 @@ impl<F> StageBuilder<F> {
             sinks: Vec::new(),
             initial: Initial::default(),
             send_order: SendOrder::default(),
+            ticks: None,
+            declares_ticks_twice: false,
         }
     }
 
@@ -195,10 +249,55 @@ impl<F> StageBuilder<F> {
         self
     }
 
-    fn input(mut self, topic: &Arc<DeclaredTopic>, logic: Box<Logic>) -> Self {
+    /// Declares ticks: one for each task and interval, as long as the task runs. What was missed, while it did not run or was late, is not
+    /// made up for.
+    ///
+    /// A tick is a record on a topic of the stage's own, `<application>-<stage>-ticks`, which has to exist with exactly as many partitions
+    /// as the stage's widest input. The task emits it to its own partition, and the logic runs when it comes back as a delivery: after
+    /// everything that the task had been delivered when it emitted it, and before whatever it causes is delivered anywhere. The state is
+    /// one for each task, apart from the state of keys, and starts as `T::default()`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use parsley_stage::{App, Stage, Topic, codec};
+    ///
+    /// let orders = Topic::new("orders", codec::string(), codec::u64());
+    /// let reports = Topic::new("reports", codec::i32(), codec::u64());
+    /// let report = Stage::stateless("report")
+    ///     .on(&orders, |_order, _out| Ok(()))
+    ///     .sink(&reports)
+    ///     .ticks(Duration::from_secs(60), codec::u64(), move |minutes, tick, out| {
+    ///         *minutes += 1;
+    ///         out.send(&reports, &tick.partition, minutes)
+    ///     })
+    ///     .build()?;
+    /// let app = App::named("shop").stage(report).build()?;
+    /// assert!(app.topics().into_iter().eq(["orders", "reports", "shop-report-ticks"]));
+    /// # Ok::<(), parsley_stage::BuildError>(())
+    /// ```
+    pub fn ticks<T, L>(mut self, every: Duration, state: Codec<T>, logic: L) -> Self
+    where
+        T: Default + 'static,
+        L: Fn(&mut T, Tick, &mut Outbox) -> Outcome + Send + Sync + 'static,
+    {
+        self.declares_ticks_twice = self.ticks.is_some();
+        self.ticks = Some(DeclaredTicks::new(every, state, logic));
+        self
+    }
+
+    fn input(
+        mut self,
+        topic: &Arc<DeclaredTopic>,
+        state: StateSlot,
+        logic: impl Fn(&mut Delivery, Option<&Bytes>, &mut Outbox) -> Result<Option<Bytes>, Failure>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
         self.inputs.push(Input {
             topic: Arc::clone(topic),
-            logic,
+            logic: Arc::new(logic),
+            state,
         });
         self
     }
@@ -211,11 +310,19 @@ impl<F> StageBuilder<F> {
             sinks,
             initial,
             send_order,
+            ticks,
+            declares_ticks_twice,
         } = self;
         check_name(Named::Stage, &name)?;
         let stage = || name.to_string();
         if inputs.is_empty() {
             return Err(BuildError::NoInput { stage: stage() });
+        }
+        if declares_ticks_twice {
+            return Err(BuildError::DuplicateTicks { stage: stage() });
+        }
+        if ticks.as_ref().is_some_and(|ticks| ticks.every.is_zero()) {
+            return Err(BuildError::NoTickInterval { stage: stage() });
         }
         let topics: Vec<&Arc<DeclaredTopic>> = inputs
             .iter()
@@ -246,6 +353,8 @@ impl<F> StageBuilder<F> {
             sinks,
             initial,
             send_order,
+            ticks,
+            tick_topic: None,
         })))
     }
 }
@@ -264,7 +373,7 @@ impl StageBuilder<Stateless> {
             logic(message, out).map_err(|error| Failure::new(FailureKind::Logic, error))?;
             Ok(None)
         };
-        self.input(topic.declared(), Box::new(logic))
+        self.input(topic.declared(), StateSlot::None, logic)
     }
 
     /// Ends the declaration.
@@ -302,7 +411,7 @@ impl<K: 'static, S: Default + 'static> StageBuilder<Stateful<K, S>> {
                 message: format!("the state does not encode: {error}"),
             })
         };
-        self.input(topic.declared(), Box::new(logic))
+        self.input(topic.declared(), StateSlot::Key, logic)
     }
 
     /// Ends the declaration.
@@ -348,7 +457,7 @@ fn decode<K, V>(topic: &Topic<K, V>, delivery: &mut Delivery) -> Result<Message<
     })
 }
 
-fn unreadable(kind: FailureKind, what: &str, error: DecodeError) -> Failure {
+pub(crate) fn unreadable(kind: FailureKind, what: &str, error: DecodeError) -> Failure {
     Failure {
         kind,
         message: format!("the {what} does not decode: {error}"),

@@ -26,6 +26,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parsley_core::{
     Channel, Delivery, Hold, Mark, Node, Offset, OpenFacts, Opened, Receipt, Record, Refusal,
     RefusalCode, SenderId, Staged, StateStore, TopicId,
@@ -36,12 +37,14 @@ pub use error::TaskError;
 pub use step::{Processed, RawSend, StepCommit};
 
 use crate::BoxError;
+use crate::app::consumer_group;
 use crate::failure::{ApplicationError, Failure, FailureKind};
-use crate::fold::{FoldStore, state_key};
+use crate::fold::{FoldStore, TICK_STATE_KEY, state_key};
 use crate::outbox::{Emission, Outbox, SendError};
 use crate::report::{Held, HoldReport};
 use crate::rounds::Rounds;
-use crate::stage::{Input, Stage};
+use crate::stage::{Input, Stage, StateSlot};
+use crate::ticks;
 
 /// One partition of one stage. See the [module](self) for how a host drives it.
 pub struct Task {
@@ -105,6 +108,9 @@ impl Task {
         ordering: Box<dyn StateStore + Send>,
         fold: Box<dyn StateStore + Send>,
     ) -> Result<(Self, Opened), TaskError> {
+        let stage = stage
+            .clone()
+            .in_group(&consumer_group(&config.application, stage.name()));
         let resolved = config::Resolved::new(&stage, &config)?;
         resolved.check_ends(facts)?;
         let sender = resolved.node.sender;
@@ -189,6 +195,39 @@ impl Task {
             match task.node.next_delivery(&task.ordering)? {
                 None => Ok(None),
                 Some(delivery) => task.process(delivery).map(Some),
+            }
+        })
+    }
+
+    /// Emits a tick to the task's own partition of the tick topic, stamped like any send. It joins the step, and its logic runs when it
+    /// comes back as a delivery. `timestamp_ms` is the host's wall clock, in milliseconds since the Unix epoch.
+    ///
+    /// # Errors
+    ///
+    /// A refusal, [`TaskError::OutOfTurn`] after a fence or when the stage declares no ticks, or the error that stopped the task.
+    pub fn tick(&mut self, timestamp_ms: i64) -> Result<(), TaskError> {
+        self.unless_failed(|task| {
+            task.expect_phase("tick", &[Phase::Delivering])?;
+            let Some((topic, channel)) = task.tick_channel() else {
+                return Err(TaskError::OutOfTurn {
+                    call: "tick",
+                    state: "the stage declares no ticks",
+                });
+            };
+            let emission = Emission {
+                topic,
+                channel,
+                key: Some(ticks::key_of(task.partition)),
+                value: None,
+                timestamp_ms,
+                headers: Vec::new(),
+            };
+            match task.rounds.place_tick(channel) {
+                0 => task.stamp(0, emission),
+                round => {
+                    task.later.entry(round).or_default().push(emission);
+                    Ok(())
+                }
             }
         })
     }
@@ -433,7 +472,12 @@ impl Task {
     fn process(&mut self, mut delivery: Delivery) -> Result<Processed, TaskError> {
         let mut emissions = self.run_logic(&mut delivery)?;
         self.deliveries += 1;
-        self.rounds.begin_delivery(delivery.key.as_ref());
+        match self.input(delivery.channel).state {
+            StateSlot::Ticks => self.rounds.begin_tick_delivery(),
+            StateSlot::None | StateSlot::Key => {
+                self.rounds.begin_delivery(delivery.key.as_ref());
+            }
+        }
         let sends = emissions.len();
         for emission in emissions.drain(..) {
             match self.rounds.place(emission.channel) {
@@ -456,20 +500,21 @@ impl Task {
 
     /// Runs the logic of the delivery's input and stages the state it leaves. What it emitted is returned.
     fn run_logic(&mut self, delivery: &mut Delivery) -> Result<Vec<Emission>, TaskError> {
-        let state_key = self
-            .stage
-            .is_stateful()
-            .then(|| state_key(delivery.key.as_deref()));
+        let stage = self.stage.clone();
+        let input = &stage.declared_inputs()[self.input_index(delivery.channel)];
+        let state_key = match input.state {
+            StateSlot::None => None,
+            StateSlot::Key => Some(state_key(delivery.key.as_deref())),
+            StateSlot::Ticks => Some(Bytes::from_static(&[TICK_STATE_KEY])),
+        };
         let before = match &state_key {
             Some(state_key) => self.fold.get(state_key)?,
             None => None,
         };
         self.outbox.begin_delivery(delivery.timestamp_ms);
-        let stage = self.stage.clone();
-        let logic = &stage.declared_inputs()[self.input_index(delivery.channel)].logic;
         // Whatever a panic leaves half done is dropped with the task: it stops for every failure.
         let run = catch_unwind(AssertUnwindSafe(|| {
-            logic(delivery, before.as_ref(), &mut self.outbox)
+            (input.logic)(delivery, before.as_ref(), &mut self.outbox)
         }));
         // Ahead of what the logic made of it: a failed emission is not the logic's to forgive.
         let emissions = self
@@ -505,6 +550,18 @@ impl Task {
             headers,
         });
         Ok(())
+    }
+
+    /// Where the task's ticks go.
+    fn tick_channel(&self) -> Option<(Arc<str>, Channel)> {
+        let name = self.stage.tick_topic()?;
+        let declared = self.stage.declared_inputs();
+        let found = self.inputs.iter().find_map(|&(channel, input)| {
+            let topic = &declared[input].topic.name;
+            (**topic == *name).then(|| (Arc::clone(topic), channel))
+        });
+        // The tick topic has a partition of every task's number (checked when the task was opened).
+        found
     }
 
     fn input_index(&self, channel: Channel) -> usize {

@@ -53,8 +53,8 @@ pub use parsley_stage::{
     App, AppBuilder, ApplicationError, AuditRecord, AuditRecordError, Audited, AuditedWait,
     BoxError, BuildError, Codec, FailureKind, Initial, Message, NameFault, Named, Outbox, Outcome,
     Part, Processed, RawSend, SendError, SendOrder, Stage, StageBuilder, Stateful, Stateless,
-    StepCommit, Task, TaskConfig, TaskError, To, Topic, TopicInfo, audit, codec, fold, partition,
-    report,
+    StepCommit, Task, TaskConfig, TaskError, Tick, TickSchedule, TickTopicWidth, To, Topic,
+    TopicInfo, audit, codec, fold, partition, report,
 };
 
 /// The protocol as a pure state machine: what records, positions, clocks and stores are made of.

@@ -11,6 +11,7 @@ use parsley_core::{
 use super::TaskError;
 use crate::outbox::Sink;
 use crate::stage::Stage;
+use crate::ticks::TickTopicWidth;
 use crate::topic::DeclaredTopic;
 
 /// A declared topic as the log knows it.
@@ -81,6 +82,8 @@ impl Resolved {
                 inputs.push((info.id.partition(config.partition), index));
             }
         }
+        let partitions = |name: &str| config.topics.get(name).map(|info| info.partitions);
+        TickTopicWidth::check(stage, partitions).map_err(TaskError::TickTopicWidth)?;
         if inputs.is_empty() {
             return Err(TaskError::NoChannel {
                 stage: stage.name().into(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parsley_core::{NodeError, Refusal, StoreError, TopicId};
 
 use crate::failure::ApplicationError;
+use crate::ticks::TickTopicWidth;
 
 /// A task stopped. It stays stopped: every later call that could change something gives the same error, and the host opens the task
 /// anew from committed state, after a refusal not before someone has acted on it.
@@ -37,6 +38,9 @@ pub enum TaskError {
         /// How many partitions the host named.
         found: i32,
     },
+    /// The tick topic has not as many partitions as the stage's widest input.
+    #[error(transparent)]
+    TickTopicWidth(TickTopicWidth),
     /// No input has a partition of this number.
     #[error("no input of the stage {stage} has a partition {partition}")]
     NoChannel {

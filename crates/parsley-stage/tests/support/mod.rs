@@ -238,6 +238,8 @@ impl Host {
         }
         let mut appended: Vec<Record> = Vec::new();
         let mut delivered = Vec::new();
+        // A tick, if the test has asked for one.
+        self.hand_over(log, &mut appended);
         while let Some(processed) = self.task().process_next()? {
             delivered.push(processed);
             if abort != Some(GivenUp::LogicRun) {
