@@ -9,7 +9,7 @@ use parsley_core::Delivery;
 
 use crate::Outcome;
 use crate::build_error::{BuildError, Named, Part, check_name};
-use crate::codec::{Codec, DecodeError};
+use crate::codec::{Codec, CodecId, DecodeError};
 use crate::failure::{Failure, FailureKind};
 use crate::message::Message;
 use crate::outbox::Outbox;
@@ -57,7 +57,7 @@ pub struct Stage(Arc<DeclaredStage>);
 #[derive(Clone)]
 struct DeclaredStage {
     name: Arc<str>,
-    stateful: bool,
+    states: Option<StateCodecs>,
     inputs: Vec<Input>,
     sinks: Vec<Arc<DeclaredTopic>>,
     initial: Initial,
@@ -65,6 +65,13 @@ struct DeclaredStage {
     ticks: Option<DeclaredTicks>,
     /// Named after the application: a stage that is part of none has none.
     tick_topic: Option<Arc<DeclaredTopic>>,
+}
+
+/// How a stateful stage writes the states that it keeps, and their keys.
+#[derive(Clone)]
+struct StateCodecs {
+    key: CodecId,
+    state: CodecId,
 }
 
 /// An input of a stage with its logic, types erased.
@@ -117,7 +124,32 @@ impl Stage {
 
     /// Whether the stage keeps state by key.
     pub fn is_stateful(&self) -> bool {
-        self.0.stateful
+        self.0.states.is_some()
+    }
+
+    /// Whether the stage keeps states by key with these codecs: what others make of the bytes is not what was stored. Codecs are compared as those of
+    /// topics are, by types and names (decision T3).
+    ///
+    /// ```
+    /// use parsley_stage::{Stage, Topic, codec};
+    ///
+    /// let visits = Topic::new("visits", codec::string(), codec::string());
+    /// let count = Stage::stateful("count", codec::string(), codec::u64())
+    ///     .on(&visits, |seen, _visit, _out| { *seen += 1; Ok(()) })
+    ///     .build()?;
+    /// assert!(count.keeps(&codec::string(), &codec::u64()));
+    /// assert!(!count.keeps(&codec::string(), &codec::i64()));
+    /// # Ok::<(), parsley_stage::BuildError>(())
+    /// ```
+    pub fn keeps<K, S>(&self, key: &Codec<K>, state: &Codec<S>) -> bool {
+        let states = self.0.states.as_ref();
+        states.is_some_and(|states| states.key == *key.id() && states.state == *state.id())
+    }
+
+    /// The same for the state of ticks: whether the stage has ticks, and keeps their state with this codec.
+    pub fn keeps_ticks<T>(&self, state: &Codec<T>) -> bool {
+        let ticks = self.0.ticks.as_ref();
+        ticks.is_some_and(|ticks| ticks.state == *state.id())
     }
 
     /// The topics that the stage consumes, in the order declared; in an application, the tick topic of a stage with ticks comes last.
@@ -302,7 +334,7 @@ impl<F> StageBuilder<F> {
         self
     }
 
-    fn declare(self, stateful: bool) -> Result<Stage, BuildError> {
+    fn declare(self, states: Option<StateCodecs>) -> Result<Stage, BuildError> {
         let Self {
             fold: _,
             name,
@@ -348,7 +380,7 @@ impl<F> StageBuilder<F> {
         }
         Ok(Stage(Arc::new(DeclaredStage {
             name,
-            stateful,
+            states,
             inputs,
             sinks,
             initial,
@@ -382,7 +414,7 @@ impl StageBuilder<Stateless> {
     ///
     /// [`BuildError`] with the first fault found.
     pub fn build(self) -> Result<Stage, BuildError> {
-        self.declare(false)
+        self.declare(None)
     }
 }
 
@@ -421,7 +453,11 @@ impl<K: 'static, S: Default + 'static> StageBuilder<Stateful<K, S>> {
     /// [`BuildError`] with the first fault found.
     pub fn build(self) -> Result<Stage, BuildError> {
         let expected = self.fold.key.id().clone();
-        let stage = self.declare(true)?;
+        let states = StateCodecs {
+            key: expected.clone(),
+            state: self.fold.state.id().clone(),
+        };
+        let stage = self.declare(Some(states))?;
         match stage
             .declared_inputs()
             .iter()

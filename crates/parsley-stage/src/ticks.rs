@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parsley_core::{Delivery, Offset};
 
 use crate::Outcome;
-use crate::codec::{self, Codec};
+use crate::codec::{self, Codec, CodecId};
 use crate::failure::{Failure, FailureKind};
 use crate::outbox::Outbox;
 use crate::stage::{Input, Logic, Stage, StateSlot, unreadable};
@@ -37,6 +37,7 @@ pub struct Tick {
 #[derive(Clone)]
 pub(crate) struct DeclaredTicks {
     pub(crate) every: Duration,
+    pub(crate) state: CodecId,
     logic: Arc<Logic>,
 }
 
@@ -47,6 +48,7 @@ impl DeclaredTicks {
         T: Default + 'static,
         L: Fn(&mut T, Tick, &mut Outbox) -> Outcome + Send + Sync + 'static,
     {
+        let state = states.id().clone();
         let logic = move |delivery: &mut Delivery, before: Option<&Bytes>, out: &mut Outbox| {
             let tick = read(delivery)?;
             let mut state = match before {
@@ -64,6 +66,7 @@ impl DeclaredTicks {
         };
         Self {
             every,
+            state,
             logic: Arc::new(logic),
         }
     }

@@ -68,6 +68,12 @@ pub mod embedded {
     pub use parsley_embedded::*;
 }
 
+/// Tests of an application without threads, brokers or waiting: [`testing::TestDriver`].
+#[cfg(feature = "embedded")]
+pub mod testing {
+    pub use parsley_embedded::testing::*;
+}
+
 /// The host that runs an application on Apache Kafka.
 #[cfg(feature = "kafka")]
 pub mod kafka {

@@ -142,6 +142,22 @@ impl Execution {
         self.deliver_and_commit(context, moved, journal)
     }
 
+    /// Begins a step and takes it no further than that many deliveries: what was handed over by then is aborted. The execution is to be
+    /// dropped.
+    pub(crate) fn break_off(
+        &mut self,
+        context: &Context,
+        reads: &Reads,
+        deliveries_max: usize,
+        journal: &mut impl Journal,
+    ) -> Result<(), TaskEnd> {
+        self.feed(context, reads, journal)?;
+        let mut sends = Vec::new();
+        let delivered = self.deliver(context, deliveries_max, &mut sends, journal);
+        let _ = append(&mut context.log.step(), sends, journal);
+        delivered.map(drop)
+    }
+
     /// Reads each input on from its position and hands the task what it finds, then how far it read. While a full step's drain goes on,
     /// nothing new is taken in. Returns whether a position has moved.
     fn feed(
@@ -252,7 +268,7 @@ impl Execution {
     ) -> Result<bool, TaskEnd> {
         let was_draining = self.draining;
         let mut sends = Vec::new();
-        let processed = match self.deliver(context, &mut sends, journal) {
+        let processed = match self.deliver(context, usize::MAX, &mut sends, journal) {
             Ok(processed) => processed,
             Err(end) => {
                 // As on a broker, what had been handed over stays behind as an aborted run. Should a part of it fail to be appended, the
@@ -298,12 +314,16 @@ impl Execution {
     fn deliver(
         &mut self,
         context: &Context,
+        deliveries_max: usize,
         sends: &mut Vec<RawSend>,
         journal: &mut impl Journal,
     ) -> Result<Vec<Processed>, TaskEnd> {
         let mut processed = Vec::new();
         self.draining = false;
         loop {
+            if processed.len() >= deliveries_max {
+                return Ok(processed);
+            }
             if self.task.step_is_full() || (context.stop.is_raised() && !processed.is_empty()) {
                 self.draining = true;
                 return Ok(processed);

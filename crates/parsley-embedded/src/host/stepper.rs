@@ -158,16 +158,7 @@ impl Stepper {
         partition: i32,
         reads: &Reads,
     ) -> Result<StepReport, StepError> {
-        let declared = &self.task(stage, partition)?.context.stage;
-        if let Some(topic) = reads
-            .topics()
-            .find(|topic| !declared.inputs().any(|input| input == *topic))
-        {
-            return Err(StepError::NoInput {
-                stage: stage.to_owned(),
-                topic: topic.to_owned(),
-            });
-        }
+        self.check_reads(stage, partition, reads)?;
         let mut report = StepReport::default();
         let stepped = self.drive(stage, partition, |execution, context| {
             let committed = execution.step(context, reads, &mut report)?;
@@ -188,8 +179,39 @@ impl Stepper {
         }
     }
 
-    /// Drops the task's execution, open or not. What was not committed is gone, and the next opening starts from what was. For a crash
-    /// in the middle of a step, have the logic fail.
+    /// Takes a step and drops the task's execution before the commit, behind that many deliveries, or all that are possible: a crash in
+    /// the middle of the step. What the first round has sent by then is left behind as an aborted run (decision E2). Returns what the
+    /// step had done, of which nothing is kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`Stepper::step`].
+    pub fn crash_in_step(
+        &mut self,
+        stage: &str,
+        partition: i32,
+        reads: &Reads,
+        deliveries: usize,
+    ) -> Result<StepReport, StepError> {
+        self.check_reads(stage, partition, reads)?;
+        let mut given_up = StepReport::default();
+        let broken_off = self.drive(stage, partition, |execution, context| {
+            execution.break_off(context, reads, deliveries, &mut given_up)
+        });
+        match broken_off {
+            Ok(()) => {
+                self.crash(stage, partition)?;
+                Ok(given_up)
+            }
+            Err(StepError::Ended { end, .. }) => Err(StepError::Ended {
+                end,
+                given_up: Box::new(given_up),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Drops the task's execution, open or not. What was not committed is gone, and the next opening starts from what was.
     ///
     /// # Errors
     ///
@@ -307,6 +329,18 @@ impl Stepper {
     /// When the task is not open.
     pub fn stamp_channels(&self, stage: &str, partition: i32) -> Result<Vec<Channel>, StepError> {
         Ok(self.opened(stage, partition)?.0.stamp_channels())
+    }
+
+    fn check_reads(&self, stage: &str, partition: i32, reads: &Reads) -> Result<(), StepError> {
+        let declared = &self.task(stage, partition)?.context.stage;
+        let is_input = |topic: &str| declared.inputs().any(|input| input == topic);
+        match reads.topics().find(|topic| !is_input(topic)) {
+            None => Ok(()),
+            Some(topic) => Err(StepError::NoInput {
+                stage: stage.to_owned(),
+                topic: topic.to_owned(),
+            }),
+        }
     }
 
     fn index_of(&self, stage: &str, partition: i32) -> Result<usize, StepError> {

@@ -1,0 +1,16 @@
+#![doc = include_str!("testing.md")]
+
+mod builder;
+mod checks;
+mod deployment;
+mod driver;
+mod error;
+mod piping;
+mod states;
+mod withhold;
+
+pub use builder::TestDriverBuilder;
+pub use driver::{Delivered, TestDriver};
+pub use error::DriverError;
+pub use piping::{Input, Output};
+pub use states::States;
