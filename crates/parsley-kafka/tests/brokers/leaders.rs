@@ -48,7 +48,7 @@ fn leaders_and_coordinators_are_killed_under_load() {
     for (topic, partition) in [
         ("led-counts", 0),
         ("led-count-state-changelog", 1),
-        ("__consumer_offsets", coordinating("led-count")),
+        (POSITIONS, coordinating("led-count")),
     ] {
         let leader = leader_of(topic, partition).unwrap();
         three.kill(leader);

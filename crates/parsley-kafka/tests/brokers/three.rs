@@ -95,14 +95,6 @@ pub fn says(status: &parsley_kafka::Status, what: &str) -> bool {
     })
 }
 
-/// The partition of the brokers' own topic that a group's positions are on, and its coordinator leads: chosen by a Java string's hash code.
-pub fn coordinating(group: &str) -> i32 {
-    let hash = group.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    });
-    (hash & i32::MAX) % 4
-}
-
 /// Up to where the first partition of a topic is decided.
 pub fn stable_end(topic: &str) -> i64 {
     let asker: BaseConsumer = client()

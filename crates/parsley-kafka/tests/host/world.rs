@@ -61,6 +61,22 @@ pub fn client() -> ClientConfig {
     config
 }
 
+/// The partition of the brokers' own topic that a group's positions are on, and whose leader coordinates the group.
+///
+/// Brokers take the absolute value of a Java string's hash code. Without its sign, by which they choose the partition of a key, groups with a negative
+/// one were looked for elsewhere, and a test held back what it waited for whenever the wrong broker led there.
+pub fn coordinating(group: &str) -> i32 {
+    let hash = group.encode_utf16().fold(0_i32, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    });
+    let partitions = u32::try_from(partitions_of(POSITIONS)).unwrap();
+    let partition = hash.checked_abs().unwrap_or(0).unsigned_abs() % partitions;
+    i32::try_from(partition).unwrap()
+}
+
+/// The brokers' own topic of positions.
+pub const POSITIONS: &str = "__consumer_offsets";
+
 /// How a host of a test is set up: members notice each other soon, and an empty fetch is answered soon.
 pub fn config(dir: impl AsRef<Path>) -> KafkaConfig {
     KafkaConfig::new(bootstrap(), dir.as_ref())

@@ -1,5 +1,6 @@
 //! Members that lose their partitions: asked for them, without knowing it, or killed (traps 5, 6 and 9).
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
@@ -167,20 +168,50 @@ fn trap_9_a_killed_member_delays_its_readers_and_the_status_says_so() {
     check_stamps(&output, name, "copy", 1);
 }
 
-/// The broker that coordinates a group: the leader of the group's partition of the brokers' own topic of positions, which is chosen as the partition of
-/// a Java string's hash code.
+/// The broker that coordinates a group.
 fn coordinator_of(group: &str) -> i32 {
-    let hash = group.encode_utf16().fold(0_i32, |hash, unit| {
-        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
-    });
     let asker: BaseConsumer = client().create().unwrap();
-    let metadata = asker
-        .fetch_metadata(Some("__consumer_offsets"), BOUND)
-        .unwrap();
-    let partitions = metadata.topics()[0].partitions();
-    let partition = (hash & i32::MAX) % i32::try_from(partitions.len()).unwrap();
-    let found = partitions.iter().find(|found| found.id() == partition);
-    found.unwrap().leader()
+    let metadata = asker.fetch_metadata(Some(POSITIONS), BOUND).unwrap();
+    let partition = coordinating(group);
+    let mut partitions = metadata.topics()[0].partitions().iter();
+    partitions
+        .find(|found| found.id() == partition)
+        .unwrap()
+        .leader()
+}
+
+/// Groups whose hash codes are negative and not: their positions go where the tests look for their coordinators.
+#[test]
+fn positions_go_to_the_partition_that_coordinates_the_group() {
+    let topic = "coordinated-in";
+    create_topic(topic, 1);
+    let groups = [
+        "coordinated-0",
+        "coordinated-2",
+        "0-coordinated",
+        "4-coordinated",
+        "a-coordinated-group",
+    ];
+    for group in groups {
+        move_position(group, topic, 0, 1);
+    }
+    let written = read(POSITIONS);
+    let of_group = |key: &[u8], group: &str| {
+        let name = [&(group.len() as u16).to_be_bytes(), group.as_bytes()].concat();
+        // Behind the key's version.
+        key.get(2..).is_some_and(|key| key.starts_with(&name))
+    };
+    let mut expected = BTreeSet::new();
+    for group in groups {
+        let found = written.iter().find(|record| {
+            let key = record.key.as_deref();
+            key.is_some_and(|key| of_group(key, group))
+        });
+        let found = &found.expect("the position was committed").partition;
+        assert_eq!(found.partition, coordinating(group), "{group}");
+        expected.insert(coordinating(group));
+    }
+    assert!(expected.len() > 1, "{expected:?}");
 }
 
 /// A member's positions are accepted while what it writes to its changelog is still on the way; then the group goes on without it. Its successor
