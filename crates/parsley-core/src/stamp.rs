@@ -165,6 +165,11 @@ impl KeptStamp {
             .is_ok();
     }
 
+    /// How many offset claims there are.
+    pub fn offset_claims(&self) -> usize {
+        self.terms.offsets().len() + self.added.len()
+    }
+
     /// The sequence claims of the past, as they came.
     pub fn past_sequences(&self) -> &[SequenceClaim] {
         self.terms.sequences()

@@ -177,6 +177,11 @@ impl Node {
         self.stamp.past_sequences().len() + self.own.claimed_by_sequence().count()
     }
 
+    /// How many claims the next stamp may hold: by offset, and by sequence.
+    pub fn stamp_entries(&self) -> (usize, usize) {
+        (self.stamp.offset_claims(), self.sequence_claims())
+    }
+
     /// The channels that the next stamp may claim by sequence: those whose high watermarks turn such claims into offsets.
     pub fn channels_claimed_by_sequence(&self) -> BTreeSet<Channel> {
         let past = self

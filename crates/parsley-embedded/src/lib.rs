@@ -18,9 +18,9 @@ mod time;
 
 pub use host::{
     AppendedSend, Backoff, DeliveryEvent, FailingTask, HoldEvent, Host, HostBuilder, HostError,
-    InputStatus, JoinedInput, NamedHold, NamedWait, NotReached, Opening, Reads, RefusedTask,
-    Running, StartError, Status, StepError, StepReport, Stepper, StopError, TaskEnd, TaskHolds,
-    TaskState, TaskStatus, Waited, WatermarkAnswer,
+    InputStatus, JoinedInput, NotReached, Opening, Reads, RefusedTask, Running, StartError, Status,
+    StepError, StepReport, Stepper, StopError, TaskEnd, TaskState, TaskStatus, Waited,
+    WatermarkAnswer,
 };
 pub use log::{
     Appended, Consumer, Ids, Log, LogConfig, NewRecord, OpenError, PARTITIONS_MAX, Producer,

@@ -203,10 +203,10 @@ fn the_effect_of_a_withheld_cause_waits_and_says_for_what() {
         // The bill of the order that was withheld is held, its cause named, and the one before it is not.
         driver.output(&shop.sums).assert_read([("ann".into(), 0)]);
         driver.assert_waits("ledger", &shop.bills, &shop.orders);
-        let holds = driver.holds().unwrap();
-        assert_eq!((holds.len(), holds[0].holds.len()), (1, 1));
+        let holds = driver.holds().unwrap().holds;
+        assert_eq!(holds.len(), 1);
         assert_eq!(
-            holds[0].holds[0].to_string(),
+            holds[0].to_string(),
             "bills:0@1 waits for orders:0 up to 1, settled up to 0 (vc-hold-not-fetched)"
         );
         driver.release("ledger", &shop.orders).unwrap();

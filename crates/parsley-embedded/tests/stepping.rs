@@ -69,8 +69,8 @@ fn the_caller_chooses_the_interleaving_of_two_tasks() {
     assert_eq!(ahead.positions[&at("orders")], 0);
     assert_eq!(ahead.positions[&at("parcels")], 2, "past the marker");
     assert!(
-        matches!(&*waits, [hold] if &*hold.topic == "parcels" && matches!(
-            hold.waits[0].wait,
+        matches!(&*waits, [hold] if &*hold.place.topic == "parcels" && matches!(
+            hold.to_hold().waits[0],
             Wait::Offset { claim, code: HoldCode::NotFetched, .. } if claim.channel == at("orders") && claim.offset == 0
         ))
     );

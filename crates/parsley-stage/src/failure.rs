@@ -56,6 +56,33 @@ pub struct ApplicationError {
     pub message: String,
 }
 
+impl ApplicationError {
+    /// The same without the error's own words, which may quote what the record says: for logs (decision T16).
+    pub fn without_words(&self) -> impl fmt::Display + '_ {
+        WithoutWords(self)
+    }
+}
+
+struct WithoutWords<'a>(&'a ApplicationError);
+
+impl fmt::Display for WithoutWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ApplicationError {
+            stage,
+            topic,
+            channel,
+            offset,
+            kind,
+            ..
+        } = self.0;
+        let partition = channel.partition;
+        write!(
+            f,
+            "{kind} failure in stage {stage} on {topic}, partition {partition}, offset {offset}; the status has its words"
+        )
+    }
+}
+
 /// A failure before anyone knows of which record.
 #[derive(Debug)]
 pub(crate) struct Failure {

@@ -52,6 +52,7 @@ pub mod codec;
 mod failure;
 pub mod fold;
 mod message;
+pub mod meter;
 pub mod opening;
 mod outbox;
 pub mod partition;
@@ -62,6 +63,7 @@ pub mod sweep;
 pub mod task;
 mod ticks;
 mod topic;
+pub mod watch;
 
 pub use app::{App, AppBuilder};
 pub use audit::{AuditRecord, AuditRecordError, Audited, AuditedWait};

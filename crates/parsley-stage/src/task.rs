@@ -409,6 +409,11 @@ impl Task {
         self.node.held()
     }
 
+    /// How many claims the next stamp would have: by offset, and by sequence.
+    pub fn stamp_entries(&self) -> (usize, usize) {
+        self.node.stamp_entries()
+    }
+
     /// How many sequence claims the next stamp would have; above 64, a host asks for watermarks.
     pub fn sequence_claims(&self) -> usize {
         self.node.sequence_claims()

@@ -2,8 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parsley_stage::report::HoldReport;
+
 use super::context::StopFlag;
-use super::events::NamedHold;
 use super::status::{TaskState, TaskStatus};
 
 /// One cell for each task. Its lock is taken with the log's lock held or without, never the other way round.
@@ -20,7 +21,7 @@ pub(crate) struct Cell {
     pub(crate) rest: Rest,
     pub(crate) holds: Request,
     /// The answer to the last request for holds.
-    pub(crate) held: Vec<NamedHold>,
+    pub(crate) held: Vec<HoldReport>,
     pub(crate) checks: Request,
 }
 

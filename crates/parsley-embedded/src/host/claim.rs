@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parsley_core::{Refusal, RefusalCode, TopicId};
+use parsley_stage::meter::{self, StageMeter};
+use parsley_stage::watch::TaskWatch;
 use parsley_stage::{App, Stage, TopicInfo};
 
 use super::audit;
 use super::context::{Context, StopFlag};
 use super::error::StartError;
 use super::settings::Settings;
+use super::telling::Telling;
 use crate::log::{Log, State, Storage};
 
 /// The groups of an application, taken: no other run of a stage begins before they are released. Dropping it releases them.
@@ -71,6 +74,15 @@ pub(crate) fn claim(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Cl
         groups: stages.iter().map(|stage| stage.group.clone()).collect(),
     };
     let stop = StopFlag::default();
+    meter::describe();
+    let application: Arc<str> = app.name().into();
+    let telling = |stage: &Checked, partition| {
+        let Checked { stage, topics, .. } = stage;
+        let warning_after = settings.hold_warning_after;
+        let watch = TaskWatch::new(&application, stage, partition, topics, warning_after);
+        let meter = StageMeter::register(&application, &stage.name().into());
+        Telling::new(watch, meter, settings.time.clone())
+    };
     let context = |stage: &Checked, partition| Context {
         log: log.clone(),
         settings: Arc::clone(settings),
@@ -82,6 +94,7 @@ pub(crate) fn claim(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Cl
         group: stage.group.clone(),
         topics: stage.topics.clone(),
         audit,
+        telling: telling(stage, partition),
     };
     let contexts = stages
         .iter()

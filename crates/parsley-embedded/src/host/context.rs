@@ -8,6 +8,7 @@ use parsley_core::TopicId;
 use parsley_stage::{Stage, TaskConfig, TopicInfo};
 
 use super::settings::Settings;
+use super::telling::Telling;
 use crate::log::Log;
 
 pub(crate) struct Context {
@@ -23,6 +24,7 @@ pub(crate) struct Context {
     pub(crate) topics: BTreeMap<Arc<str>, TopicInfo>,
     /// The topic of the account, if the host keeps one.
     pub(crate) audit: Option<TopicId>,
+    pub(crate) telling: Telling,
 }
 
 /// Asks tasks to stop: a step that is under way ends behind the delivery at hand.

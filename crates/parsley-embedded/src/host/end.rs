@@ -32,6 +32,14 @@ impl TaskEnd {
         }
     }
 
+    /// The same without the words of the application's error, which may quote what a record says: for logs (decision T16).
+    pub(crate) fn without_words(&self) -> String {
+        match self {
+            Self::Task(error) => error.without_words().to_string(),
+            end => end.to_string(),
+        }
+    }
+
     /// The failure of the log's directory, if that is what ended the execution.
     pub fn storage(&self) -> Option<&StorageError> {
         match self {

@@ -2,9 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
+use parsley_stage::meter::StepCounts;
 use parsley_stage::opening::read_from;
+use parsley_stage::report::HoldReport;
 use parsley_stage::sweep::{Learned, Sweep};
 use parsley_stage::{Processed, RawSend, StepCommit, Task};
 
@@ -12,7 +15,6 @@ use super::audit::Audit;
 use super::context::Context;
 use super::delay::DelayLine;
 use super::end::TaskEnd;
-use super::events::NamedHold;
 use super::evidence::WatermarkAnswer;
 use super::facts::open_facts;
 use super::journal::Journal;
@@ -44,6 +46,8 @@ pub(crate) struct Execution {
     upheavals: Option<u64>,
     /// The log's version at the last fetch.
     fetched_version: u64,
+    /// What the step at hand took in.
+    fed: StepCounts,
     /// The log's version when high watermarks were last asked for.
     evidence_version: Option<u64>,
     warned_of_wide_clocks: bool,
@@ -81,6 +85,10 @@ impl Execution {
         let committed: BTreeMap<Channel, Offset> = step.positions.iter().copied().collect();
         context.log.step().commit(changes_of(context, step))?;
         task.step_committed();
+        context.telling.opened(&task);
+        tracing::info!(
+            group = %context.group, partition = context.partition, held = task.held(), "a task has opened"
+        );
         for joined in &opened.joined {
             let log_start = facts.log_starts.get(&joined.channel).copied().unwrap_or(0);
             let skipped = joined
@@ -124,6 +132,7 @@ impl Execution {
             steps_since_check: 0,
             upheavals: None,
             fetched_version: 0,
+            fed: StepCounts::default(),
             evidence_version: None,
             warned_of_wide_clocks: false,
             draining: false,
@@ -138,8 +147,10 @@ impl Execution {
         reads: &Reads,
         journal: &mut impl Journal,
     ) -> Result<bool, TaskEnd> {
+        let begun = Instant::now();
+        self.fed = StepCounts::default();
         let moved = self.feed(context, reads, journal)?;
-        self.deliver_and_commit(context, moved, journal)
+        self.deliver_and_commit(context, moved, begun, journal)
     }
 
     /// Begins a step and takes it no further than that many deliveries: what was handed over by then is aborted. The execution is to be
@@ -192,31 +203,36 @@ impl Execution {
             }
         };
         self.round += 1;
-        let mut moved = false;
+        let mut fed = Vec::new();
         for (index, Fetched { records, next, .. }) in fetched {
             if next == self.sources[index].position {
                 continue;
             }
-            moved = true;
             let channel = self.sources[index].channel;
+            fed.push((channel, next));
             for record in records {
                 let offset = record.offset;
                 match self.task.receive(record)? {
                     Receipt::Accepted => {
+                        self.fed.received += 1;
                         journal.received(channel, offset);
                         self.observed.arrived(context, channel, offset);
                         if let Some(audit) = &mut self.audit {
                             audit.arrived(channel, offset);
                         }
                     }
-                    Receipt::Dropped => journal.dropped(channel, offset),
+                    Receipt::Dropped => {
+                        self.fed.dropped += 1;
+                        journal.dropped(channel, offset);
+                    }
                 }
             }
             // Everything below has been fed by now (decision S10).
             self.task.advance(channel, next)?;
             self.sources[index].position = next;
         }
-        Ok(moved)
+        context.telling.taken_in(&fed);
+        Ok(!fed.is_empty())
     }
 
     fn begin_fetch(
@@ -264,6 +280,7 @@ impl Execution {
         &mut self,
         context: &Context,
         moved: bool,
+        begun: Instant,
         journal: &mut impl Journal,
     ) -> Result<bool, TaskEnd> {
         let was_draining = self.draining;
@@ -304,6 +321,13 @@ impl Execution {
         self.evidence_version = None;
         self.steps_since_check += 1;
         self.warn_of_wide_clocks(context);
+        let counts = StepCounts {
+            delivered: processed.len() as u64,
+            ..self.fed
+        };
+        context
+            .telling
+            .step_committed(&self.task, counts, &processed, begun);
         self.observed.delivered(context, processed);
         if !self.draining {
             self.observed.drained(context, || self.task.holds());
@@ -487,9 +511,13 @@ impl Execution {
         self.task.held()
     }
 
-    pub(crate) fn holds(&self, context: &Context) -> Vec<NamedHold> {
-        let named = |hold| NamedHold::new(hold, |topic| context.topic_name(topic));
-        self.task.holds().into_iter().map(named).collect()
+    pub(crate) fn holds(&self, context: &Context) -> Vec<HoldReport> {
+        context.telling.explain_holds(&self.task)
+    }
+
+    /// Looks at what is held, and warns of what has been held for long. Returns in how long to look again.
+    pub(crate) fn look_at_holds(&self, context: &Context) -> Option<Duration> {
+        context.telling.look(&self.task)
     }
 
     /// Whether the last step ended because it was full: the next one goes on with its drain and reads nothing.
@@ -498,14 +526,21 @@ impl Execution {
     }
 
     /// Where the inputs are read. The lag is worked out when it is asked for.
-    pub(crate) fn inputs(&self) -> Vec<InputStatus> {
-        let input = |source: &Source| InputStatus {
-            topic: Arc::clone(&source.topic),
-            channel: source.channel,
-            position: source.position,
-            lag: 0,
-        };
-        self.sources.iter().map(input).collect()
+    pub(crate) fn inputs(&self, context: &Context) -> Vec<InputStatus> {
+        context.telling.held_on(|held_on| {
+            let input = |source: &Source| {
+                let (held, held_since_ms) = held_on(source.channel);
+                InputStatus {
+                    topic: Arc::clone(&source.topic),
+                    channel: source.channel,
+                    position: source.position,
+                    lag: 0,
+                    held,
+                    held_since_ms,
+                }
+            };
+            self.sources.iter().map(input).collect()
+        })
     }
 }
 

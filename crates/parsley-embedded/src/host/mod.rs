@@ -31,6 +31,7 @@ mod settings;
 mod start;
 mod status;
 mod stepper;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -38,7 +39,7 @@ mod worker;
 pub use backoff::Backoff;
 pub use end::TaskEnd;
 pub use error::{HostError, StartError, StopError};
-pub use events::{DeliveryEvent, HoldEvent, NamedHold, NamedWait, TaskHolds};
+pub use events::{DeliveryEvent, HoldEvent};
 pub use evidence::WatermarkAnswer;
 pub use reads::Reads;
 pub use report::{AppendedSend, JoinedInput, Opening, StepError, StepReport};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use parsley_core::{Channel, Hold, Offset};
-use parsley_stage::Processed;
+use parsley_stage::{AuditedWait, Processed};
 
 use super::context::Context;
-use super::events::{DeliveryEvent, HoldEvent, NamedHold};
+use super::events::{DeliveryEvent, HoldEvent};
 
 /// Follows an execution for its observers. Without observers it keeps nothing.
 #[derive(Debug, Default)]
@@ -66,15 +66,8 @@ impl Observed {
         if held.is_empty() {
             return;
         }
-        let heads: BTreeMap<Channel, NamedHold> = holds()
-            .into_iter()
-            .map(|hold| {
-                (
-                    hold.channel,
-                    NamedHold::new(hold, |topic| context.topic_name(topic)),
-                )
-            })
-            .collect();
+        let holds = holds().into_iter();
+        let heads: BTreeMap<Channel, Hold> = holds.map(|hold| (hold.channel, hold)).collect();
         for ((channel, offset), arrival) in held {
             let Some(head) = heads.get(&channel) else {
                 continue;
@@ -82,12 +75,19 @@ impl Observed {
             observer(&HoldEvent {
                 stage: context.stage_name.clone(),
                 partition: context.partition,
-                topic: head.topic.clone(),
+                topic: context.topic_name(channel.topic),
                 channel,
                 offset,
                 arrival,
                 head: head.offset,
-                waits: head.waits.clone(),
+                waits: head
+                    .waits
+                    .iter()
+                    .map(|wait| AuditedWait {
+                        topic: context.topic_name(wait.channel().topic),
+                        wait: *wait,
+                    })
+                    .collect(),
             });
         }
     }

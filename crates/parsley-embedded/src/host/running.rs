@@ -4,12 +4,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use parsley_stage::report::{Holds, Report};
+
 use super::board::{Board, Cell, Request};
 use super::claim::GroupClaim;
 use super::error::StopError;
-use super::events::TaskHolds;
 use super::status::{Status, TaskState, TaskStatus, Waited};
 use crate::log::{Log, State};
+use crate::time::TimeSource;
 
 /// An application whose tasks run, each on a thread of its own. Dropping it stops it.
 ///
@@ -19,6 +21,7 @@ pub struct Running {
     pub(crate) log: Log,
     pub(crate) board: Arc<Board>,
     pub(crate) application: String,
+    pub(crate) time: TimeSource,
     /// Released when the last task is over.
     pub(crate) groups: Mutex<GroupClaim>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -58,16 +61,20 @@ impl Running {
         }
     }
 
-    /// What each task holds, and what it waits for. Every task answers between two steps; one that is over answers with what it held in
-    /// the end.
-    pub fn explain_holds(&self) -> Vec<TaskHolds> {
+    /// What each task holds, for how long, what it waits for, and which record is missing in the end. Every task answers between two steps;
+    /// one that is over answers with what it held in the end.
+    pub fn explain_holds(&self) -> Holds {
         self.ask_all(|cell| &mut cell.holds);
-        let holds = |cell: &Cell| TaskHolds {
-            stage: Arc::clone(&cell.status.stage),
-            partition: cell.status.partition,
-            holds: cell.held.clone(),
-        };
-        self.board.cells().iter().map(holds).collect()
+        let cells = self.board.cells();
+        Holds {
+            holds: cells.iter().flat_map(|cell| cell.held.clone()).collect(),
+        }
+    }
+
+    /// What each task is doing, as plain data. It waits for no task, and may be asked for from anywhere. Ages are by the host's
+    /// [clock](crate::HostBuilder::time).
+    pub fn report(&self) -> Report {
+        self.status().report(self.time.now_ms())
     }
 
     /// Has every task look at log starts and topic identities now, and waits until each has. What they find shows in the status. A task

@@ -24,6 +24,7 @@ pub(crate) struct Settings {
     pub(crate) check_every_steps: u64,
     pub(crate) truncation_delay: Duration,
     pub(crate) time: TimeSource,
+    pub(crate) hold_warning_after: Duration,
     pub(crate) node: NodeLimits,
     pub(crate) max_rounds: usize,
     pub(crate) max_step_deliveries: usize,
@@ -78,6 +79,7 @@ impl Default for HostBuilder {
             check_every_steps: 1000,
             truncation_delay: Duration::from_secs(3600),
             time: TimeSource::system(),
+            hold_warning_after: Duration::from_secs(30),
             node: NodeLimits::default(),
             max_rounds: TaskConfig::MAX_ROUNDS,
             max_step_deliveries: TaskConfig::MAX_STEP_DELIVERIES,
@@ -145,7 +147,15 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the clock that the truncation delay is measured with. Default: the system's.
+    /// Sets after how long a record that is held is warned of in the log (target `parsley::hold`), once for each record that stands first on
+    /// its channel; with its code, the coordinates and the record that is missing, and nothing of what it says. Measured with the host's
+    /// [clock](HostBuilder::time), from when this process took the record in. Default 30 s.
+    pub fn hold_warning_after(mut self, age: Duration) -> Self {
+        self.settings.hold_warning_after = age;
+        self
+    }
+
+    /// Sets the clock that the truncation delay and the age of what is held are measured with. Default: the system's.
     pub fn time(mut self, time: TimeSource) -> Self {
         self.settings.time = time;
         self

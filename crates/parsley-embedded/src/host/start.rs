@@ -25,10 +25,13 @@ pub(crate) fn start(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Ru
         .iter()
         .map(|context| Cell::new(initial_status(&context.stage_name, context.partition)));
     let board = Arc::new(Board::new(cells.collect(), stop));
+    let (application, tasks) = (app.name(), contexts.len());
+    tracing::info!(application, tasks, "an application starts");
     let running = Running {
         log: log.clone(),
         board: Arc::clone(&board),
         application: app.name().to_owned(),
+        time: settings.time.clone(),
         groups: Mutex::new(groups),
         threads: Mutex::default(),
     };

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Refusal};
+use parsley_stage::report::{HostKind, InputReport, Report, StateWord, TaskReport};
 
 use crate::log::{State, StorageError};
 
@@ -23,6 +24,15 @@ impl Status {
         self.tasks
             .iter()
             .find(|task| &*task.stage == stage && task.partition == partition)
+    }
+
+    /// The same as plain data. `now_ms` is the time by the host's clock.
+    pub(crate) fn report(&self, now_ms: i64) -> Report {
+        Report {
+            application: self.application.clone(),
+            host: HostKind::Embedded,
+            tasks: self.tasks.iter().map(|task| task.report(now_ms)).collect(),
+        }
     }
 
     /// How many records have been delivered, by all tasks since they were started.
@@ -84,6 +94,31 @@ pub struct TaskStatus {
 }
 
 impl TaskStatus {
+    fn report(&self, now_ms: i64) -> TaskReport {
+        let mut report = TaskReport::new(&*self.stage, self.partition, self.state.word());
+        match &self.state {
+            TaskState::Retrying { message, .. } | TaskState::Failed { message } => {
+                report.message = Some(message.clone());
+            }
+            TaskState::Refused(refusal) => {
+                report.refusal = Some(refusal.code);
+                report.message = Some(refusal.to_string());
+            }
+            TaskState::Running | TaskState::Stopped => {}
+        }
+        report.attempt = self.attempt();
+        (report.received, report.dropped) = (self.received, self.dropped);
+        (report.delivered, report.held) = (self.delivered, self.held);
+        (report.steps, report.failed_steps) = (self.steps, self.failed_steps);
+        report.widest_clock_bytes = self.widest_clock_bytes as u64;
+        report.inputs = self
+            .inputs
+            .iter()
+            .map(|input| input.report(now_ms))
+            .collect();
+        report
+    }
+
     /// How often in a row the task's step has failed; 0 when the last one did not.
     pub fn attempt(&self) -> u32 {
         match self.state {
@@ -118,9 +153,22 @@ pub struct InputStatus {
     pub position: Offset,
     /// How many offsets can be read beyond it, markers and withdrawn records included.
     pub lag: u64,
+    /// Records of this input that were taken in and wait.
+    pub held: u64,
+    /// When this process took in the first of them, by the host's clock.
+    pub(crate) held_since_ms: Option<i64>,
 }
 
 impl InputStatus {
+    fn report(&self, now_ms: i64) -> InputReport {
+        let (topic, partition) = (&*self.topic, self.channel.partition);
+        let mut report = InputReport::new(topic, partition, self.position, self.lag);
+        report.held = self.held;
+        let age_ms = |since_ms| u64::try_from(now_ms.saturating_sub(since_ms)).unwrap_or(0);
+        report.oldest_hold_ms = self.held_since_ms.map(age_ms);
+        report
+    }
+
     /// Works out the lag.
     pub(crate) fn measure(&mut self, state: &State) {
         let end = state
@@ -158,6 +206,17 @@ pub enum TaskState {
 }
 
 impl TaskState {
+    /// The state in a word.
+    pub fn word(&self) -> StateWord {
+        match self {
+            Self::Running => StateWord::Running,
+            Self::Retrying { .. } => StateWord::Retrying,
+            Self::Refused(_) => StateWord::Refused,
+            Self::Failed { .. } => StateWord::Failed,
+            Self::Stopped => StateWord::Stopped,
+        }
+    }
+
     /// Whether the task is over, for one reason or another.
     pub fn is_over(&self) -> bool {
         matches!(self, Self::Refused(_) | Self::Failed { .. } | Self::Stopped)

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Opened};
 use parsley_stage::App;
+use parsley_stage::report::HoldReport;
 
 use super::claim::{Claimed, GroupClaim, claim};
 use super::context::Context;
 use super::end::TaskEnd;
 use super::error::StartError;
-use super::events::NamedHold;
 use super::evidence::WatermarkAnswer;
 use super::execution::Execution;
 use super::reads::Reads;
@@ -128,8 +128,9 @@ impl Stepper {
     pub fn open(&mut self, stage: &str, partition: i32) -> Result<Opening, StepError> {
         let task = self.task_mut(stage, partition)?;
         task.execution = None;
-        let (execution, opened) = Execution::open(&task.context)?;
-        let opening = opening(&execution, &opened);
+        let opened = Execution::open(&task.context);
+        let (execution, opened) = opened.inspect_err(|end| task.context.telling.ended(end))?;
+        let opening = opening(&execution, &task.context, &opened);
         task.execution = Some(execution);
         Ok(opening)
     }
@@ -162,7 +163,8 @@ impl Stepper {
         let mut report = StepReport::default();
         let stepped = self.drive(stage, partition, |execution, context| {
             let committed = execution.step(context, reads, &mut report)?;
-            Ok((committed, positions(execution), execution.is_draining()))
+            let positions = positions(execution, context);
+            Ok((committed, positions, execution.is_draining()))
         });
         match stepped {
             Ok((committed, positions, is_full)) => Ok(StepReport {
@@ -289,12 +291,13 @@ impl Stepper {
         Ok(execution.has_news(&self.log.lock()))
     }
 
-    /// What the task holds, and what that waits for: one entry for each channel that holds records, in channel order.
+    /// What the task holds, for how long, what that waits for, and which record is missing in the end: one entry for each channel that holds
+    /// records, in channel order.
     ///
     /// # Errors
     ///
     /// When the task is not open.
-    pub fn holds(&self, stage: &str, partition: i32) -> Result<Vec<NamedHold>, StepError> {
+    pub fn holds(&self, stage: &str, partition: i32) -> Result<Vec<HoldReport>, StepError> {
         let (execution, context) = self.opened(stage, partition)?;
         Ok(execution.holds(context))
     }
@@ -314,7 +317,8 @@ impl Stepper {
     ///
     /// When the task is not open.
     pub fn inputs(&self, stage: &str, partition: i32) -> Result<Vec<InputStatus>, StepError> {
-        let mut inputs = self.opened(stage, partition)?.0.inputs();
+        let (execution, context) = self.opened(stage, partition)?;
+        let mut inputs = execution.inputs(context);
         let state = self.log.lock();
         for input in &mut inputs {
             input.measure(&state);
@@ -377,7 +381,8 @@ impl Stepper {
         let Some(mut execution) = task.execution.take() else {
             return Err(task.not_open());
         };
-        let done = call(&mut execution, &task.context)?;
+        let done = call(&mut execution, &task.context);
+        let done = done.inspect_err(|end| task.context.telling.ended(end))?;
         task.execution = Some(execution);
         Ok(done)
     }
@@ -396,14 +401,14 @@ impl SteppedTask {
     }
 }
 
-fn positions(execution: &Execution) -> BTreeMap<Channel, Offset> {
-    let inputs = execution.inputs().into_iter();
+fn positions(execution: &Execution, context: &Context) -> BTreeMap<Channel, Offset> {
+    let inputs = execution.inputs(context).into_iter();
     inputs
         .map(|input| (input.channel, input.position))
         .collect()
 }
 
-fn opening(execution: &Execution, opened: &Opened) -> Opening {
+fn opening(execution: &Execution, context: &Context, opened: &Opened) -> Opening {
     let joined = |input: InputStatus| {
         let joined = opened
             .joined
@@ -418,7 +423,11 @@ fn opening(execution: &Execution, opened: &Opened) -> Opening {
     };
     Opening {
         held: execution.held(),
-        joined: execution.inputs().into_iter().filter_map(joined).collect(),
-        positions: positions(execution),
+        joined: execution
+            .inputs(context)
+            .into_iter()
+            .filter_map(joined)
+            .collect(),
+        positions: positions(execution, context),
     }
 }

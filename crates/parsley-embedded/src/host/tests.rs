@@ -1,14 +1,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use parsley_stage::meter::StageMeter;
+use parsley_stage::watch::TaskWatch;
 use parsley_stage::{App, Stage, Topic, TopicInfo, codec};
 
 use super::context::{Context, StopFlag};
 use super::execution::Execution;
 use super::journal::Counts;
 use super::reads::Reads;
+use super::telling::Telling;
 use crate::log::Fault;
-use crate::{Host, NewRecord, Reads as StepReads, StorageError};
+use crate::{Host, NewRecord, Reads as StepReads, StorageError, TimeSource};
 
 /// The context of the one task of `s`, which copies `a` to `b`.
 fn context(host: &Host) -> Context {
@@ -30,6 +34,9 @@ fn context(host: &Host) -> Context {
             (name.into(), TopicInfo { id, partitions: 1 })
         })
         .collect();
+    let application: Arc<str> = "app".into();
+    let watch = TaskWatch::new(&application, &stage, 0, &topics, Duration::MAX);
+    let meter = StageMeter::register(&application, &stage.name().into());
     Context {
         log: host.log().clone(),
         settings: Arc::clone(&host.settings),
@@ -41,6 +48,7 @@ fn context(host: &Host) -> Context {
         partition: 0,
         topics,
         audit: None,
+        telling: Telling::new(watch, meter, TimeSource::system()),
     }
 }
 

@@ -49,6 +49,9 @@ impl Worker {
                 }
                 Err(end) => Err(end),
             };
+            if let Err(end) = &ended {
+                self.context.telling.ended(end);
+            }
             match ended {
                 Ok(()) => return TaskState::Stopped,
                 Err(TaskEnd::Refused(refusal)) => return TaskState::Refused(refusal),
@@ -69,7 +72,7 @@ impl Worker {
             // The opening is a step of its own.
             cell.status.steps += 1;
             cell.status.held = execution.held();
-            cell.status.inputs = execution.inputs();
+            cell.status.inputs = execution.inputs(&self.context);
         });
         loop {
             self.answer(execution)?;
@@ -111,7 +114,7 @@ impl Worker {
             status.delivered += counts.delivered;
             status.held = execution.held();
             status.widest_clock_bytes = execution.widest_clock_bytes();
-            status.inputs = execution.inputs();
+            status.inputs = execution.inputs(&self.context);
         });
     }
 
@@ -142,7 +145,8 @@ impl Worker {
         while !board.wants(*index) && !execution.has_news(&state) {
             let at = state.version;
             self.rest(&mut state, Rest::Idle { at });
-            state = log.wait_for_change(state, None);
+            let until = self.look_at_holds(execution);
+            state = log.wait_for_change(state, until);
         }
         self.rest(&mut state, Rest::Busy);
     }
@@ -159,9 +163,16 @@ impl Worker {
             if board.others_are_quiet(*index, state.version) {
                 break;
             }
-            state = log.wait_for_change(state, None);
+            let until = self.look_at_holds(execution);
+            state = log.wait_for_change(state, until);
         }
         self.rest(&mut state, Rest::Busy);
+    }
+
+    /// What is held grows older without a step. Returns until when to wait before it is looked at again.
+    fn look_at_holds(&self, execution: &Execution) -> Option<Instant> {
+        let again = execution.look_at_holds(&self.context)?;
+        Instant::now().checked_add(again)
     }
 
     /// Notes whether the task has something to do, and tells those whom it may concern.
@@ -188,7 +199,8 @@ impl Worker {
             ..
         } = &self.context;
         let (message, attempt) = (end.to_string(), self.failures);
-        tracing::warn!(%group, partition, attempt, %message, "a step failed and will be tried again");
+        let failure = end.without_words();
+        tracing::warn!(%group, partition, attempt, %failure, "a step failed and will be tried again");
         board.with(*index, |cell| {
             cell.status.failed_steps += 1;
             cell.status.state = TaskState::Retrying { message, attempt };
@@ -232,10 +244,9 @@ impl Worker {
             TaskState::Refused(refusal) => {
                 tracing::error!(%group, partition, %refusal, "a guard stopped the task")
             }
-            TaskState::Failed { message } => {
-                tracing::error!(%group, partition, %message, "the task panicked")
-            }
-            _ => {}
+            // Its words may be an observer's; the panic hook and the status have them.
+            TaskState::Failed { .. } => tracing::error!(%group, partition, "the task panicked"),
+            _ => tracing::info!(%group, partition, "a task has stopped"),
         }
         let about = match &ended {
             TaskState::Refused(refusal) => refusal.channel,

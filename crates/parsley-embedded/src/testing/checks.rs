@@ -105,11 +105,12 @@ impl TestDriver {
     #[track_caller]
     pub fn assert_waits<K, V, L, W>(&self, stage: &str, effect: &Topic<K, V>, cause: &Topic<L, W>) {
         let holds = self.holds().unwrap_or_else(|error| panic!("{error}"));
-        let of_stage = holds.iter().filter(|task| &*task.stage == stage);
-        let holds: Vec<_> = of_stage.flat_map(|task| &task.holds).collect();
+        let of_stage = holds.holds.iter().filter(|hold| hold.stage == stage);
+        let holds: Vec<_> = of_stage.collect();
         let waits = holds.iter().any(|hold| {
             let for_cause = |name: &str| name == cause.name();
-            &*hold.topic == effect.name() && hold.waits.iter().any(|wait| for_cause(&wait.topic))
+            hold.place.topic == effect.name()
+                && hold.waits.iter().any(|wait| for_cause(&wait.place.topic))
         });
         let held: Vec<String> = holds.iter().map(ToString::to_string).collect();
         assert!(
@@ -140,12 +141,9 @@ impl TestDriver {
             .holds()
             .unwrap_or_else(|error: DriverError| panic!("{error}"));
         let held: Vec<String> = holds
+            .holds
             .iter()
-            .flat_map(|task| {
-                task.holds
-                    .iter()
-                    .map(|hold| format!("{}/{}: {hold}", task.stage, task.partition))
-            })
+            .map(|hold| format!("{}/{}: {hold}", hold.stage, hold.place.partition))
             .collect();
         assert!(held.is_empty(), "held: {held:?}");
     }

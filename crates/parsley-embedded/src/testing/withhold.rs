@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use parsley_core::Offset;
 use parsley_stage::Topic;
+use parsley_stage::report::Holds;
 
 use super::driver::TestDriver;
 use super::error::DriverError;
-use crate::{Appended, Reads, TaskHolds};
+use crate::{Appended, Reads};
 
 /// What the tasks of a stage do not get of a topic.
 #[derive(Debug, Default)]
@@ -94,8 +95,8 @@ impl TestDriver {
         Ok(())
     }
 
-    /// What each open task holds, and what that waits for: one entry for each task that holds anything. An entry prints as a sentence that
-    /// names topics, offsets and the reason.
+    /// What the open tasks hold, what that waits for, and which record is missing in the end: one entry for each channel that holds anything. An
+    /// entry prints as a sentence that names topics, offsets and the reason.
     ///
     /// # Errors
     ///
@@ -109,29 +110,17 @@ impl TestDriver {
     /// driver.input(&payments).caused_by([order]).send("ann", 5_u64)?;
     /// driver.run()?;
     ///
-    /// let task = &driver.holds()?[0];
-    /// let hold = &task.holds[0];
-    /// assert_eq!((&*task.stage, &*hold.topic, hold.offset), ("settle", "payments", 0));
+    /// let hold = &driver.holds()?.holds[0];
+    /// assert_eq!((&*hold.stage, &*hold.place.topic, hold.offset), ("settle", "payments", 0));
     /// assert!(hold.to_string().starts_with("payments:0@0 waits for orders:0 up to 0"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn holds(&self) -> Result<Vec<TaskHolds>, DriverError> {
+    pub fn holds(&self) -> Result<Holds, DriverError> {
         let stepper = &self.deployed()?.stepper;
-        let mut all = Vec::new();
-        for (stage, partition) in stepper.tasks() {
-            // A task that is not open holds what is in its committed state, which nobody looks at.
-            let Ok(holds) = stepper.holds(stage, partition) else {
-                continue;
-            };
-            if !holds.is_empty() {
-                all.push(TaskHolds {
-                    stage: stage.into(),
-                    partition,
-                    holds,
-                });
-            }
-        }
-        Ok(all)
+        // A task that is not open holds what is in its committed state, which nobody looks at.
+        let held = |(stage, partition)| stepper.holds(stage, partition).ok();
+        let holds = stepper.tasks().filter_map(held).flatten().collect();
+        Ok(Holds { holds })
     }
 
     fn withheld_of(&mut self, stage: &str, topic: &str) -> Result<&mut Withheld, DriverError> {

@@ -26,6 +26,7 @@ use parsley_sim::host::{
     APPLICATION, AppendMode, CHECK_INTERVAL, ConformanceHost, CrashPoint, CrashSwitch, Deployment,
     EdgeTransaction, Ends, Event, Setting, Started, StepPlan, Stop, TRUNCATION_DELAY, TaskNo,
 };
+use parsley_stage::report::HoldReport;
 use parsley_stage::{App, fold};
 use tempfile::TempDir;
 
@@ -536,13 +537,7 @@ impl ConformanceHost for EmbeddedHost {
         let holds = self
             .stepper(task)
             .and_then(|(stepper, stage, partition)| stepper.holds(stage, partition).ok());
-        let unnamed = holds.into_iter().flatten().map(|hold| Hold {
-            channel: hold.channel,
-            offset: hold.offset,
-            behind: hold.behind,
-            waits: hold.waits.into_iter().map(|named| named.wait).collect(),
-        });
-        unnamed.collect()
+        holds.iter().flatten().map(HoldReport::to_hold).collect()
     }
 
     fn state_of(&self, task: TaskNo, key: Option<&[u8]>) -> Option<Bytes> {

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
-use parsley_core::{Channel, Hold, HoldCode, Offset, SenderId, SequenceClaim, TopicId, Wait};
+use parsley_core::{
+    Channel, Hold, HoldCode, Offset, OffsetClaim, SenderId, SequenceClaim, TopicId, Wait,
+};
 use serde::{Serialize, Serializer};
 
 /// What an application holds, in this process.
@@ -43,6 +45,41 @@ pub struct HoldReport {
     /// The records that are missing in the end, each once, nearest first: what the waits lead to when those for records that are themselves
     /// held are followed. When all of them are delivered, so is this one.
     pub missing: Vec<Missing>,
+}
+
+impl HoldReport {
+    /// The same as the protocol's state machine says it.
+    pub fn to_hold(&self) -> Hold {
+        let wait = |wait: &WaitReport| {
+            let (channel, code) = (wait.place.channel(), wait.code);
+            match wait.claim {
+                Claimed::Offset { offset, settled } => Wait::Offset {
+                    claim: OffsetClaim { channel, offset },
+                    settled,
+                    code,
+                },
+                Claimed::Sequence {
+                    sender,
+                    sequence,
+                    delivered,
+                } => Wait::Sequence {
+                    claim: SequenceClaim {
+                        channel,
+                        sender,
+                        sequence,
+                    },
+                    delivered,
+                    code,
+                },
+            }
+        };
+        Hold {
+            channel: self.place.channel(),
+            offset: self.offset,
+            behind: self.behind,
+            waits: self.waits.iter().map(wait).collect(),
+        }
+    }
 }
 
 /// A topic and one of its partitions.

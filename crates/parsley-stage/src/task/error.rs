@@ -1,5 +1,6 @@
 //! Why a task stopped.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parsley_core::{NodeError, Refusal, StoreError, TopicId};
@@ -88,6 +89,24 @@ impl TaskError {
         match self {
             Self::Application(error) => Some(error),
             _ => None,
+        }
+    }
+}
+
+impl TaskError {
+    /// The same without the words of the application's error, which may quote what a record says: for logs (decision T16).
+    pub fn without_words(&self) -> impl fmt::Display + '_ {
+        WithoutWords(self)
+    }
+}
+
+struct WithoutWords<'a>(&'a TaskError);
+
+impl fmt::Display for WithoutWords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.application() {
+            Some(error) => error.without_words().fmt(f),
+            None => self.0.fmt(f),
         }
     }
 }

@@ -196,7 +196,10 @@ fn a_hold_reads_as_a_sentence() {
     let bare = |offset| record(channel(1), offset, &Clock::new(), None);
     let mut records = vec![bare(3), bare(4)];
     records.extend(held);
-    let reports = explained(&run(records));
+    let node = run(records);
+    let reports = explained(&node);
+    let holds: Vec<Hold> = reports.iter().map(HoldReport::to_hold).collect();
+    assert_eq!(holds, node.holds());
     let ann = sender(0);
     assert_eq!(
         reports[0].to_string(),
