@@ -4,6 +4,7 @@ mod support;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use parsley_core::{Clock, HoldCode, Wait};
 use parsley_embedded::{Host, NewRecord, Running, TaskState, Waited};
@@ -268,6 +269,35 @@ fn sends_of_one_delivery_claim_each_other_by_the_offsets_they_got() {
             assert_eq!(clock_of(&s[index]).offset(on_t), Some(t[index - 1].offset));
         }
     }
+}
+
+#[test]
+fn what_comes_of_a_withheld_input_waits_for_it_and_a_stop_does_not() {
+    let hour = Duration::from_secs(3600);
+    let host = shop_host(builder().withhold("audit", "orders", hour), 2);
+    send_numbers(&host, "orders", 0..20);
+    let running = host.start(shop()).unwrap();
+    let held = running.wait(|status| status.held() == 20);
+    assert_eq!(held, Waited::Reached, "every parcel waits");
+    let holds = running.explain_holds().holds;
+    let missing: Vec<_> = holds.iter().flat_map(|hold| &hold.missing).collect();
+    assert!(!missing.is_empty());
+    assert!(missing.iter().all(|missing| missing.place.topic == "orders"));
+    running.stop().unwrap();
+
+    // To idleness belongs what is withheld: all of it is over then.
+    let trace = Trace::default();
+    let moment = Duration::from_millis(200);
+    let builder = builder().over(host.log().clone());
+    let host = trace.observe(builder.withhold("audit", "orders", moment));
+    let running = host.build().unwrap().start(shop()).unwrap();
+    assert_eq!(running.wait_until_idle(), Waited::Reached);
+    assert_eq!(running.status().held(), 0);
+    assert_eq!(
+        trace.order("audit", 0).len() + trace.order("audit", 1).len(),
+        40
+    );
+    trace.assert_causal();
 }
 
 #[test]

@@ -111,6 +111,19 @@ impl KafkaHost {
         self
     }
 
+    /// Has a topic not reach a stage at all for a time that begins with this call, a year at most: an input that has come to a standstill. What
+    /// comes of its records elsewhere waits for them at the stage, and is held. Otherwise as [`KafkaHost::delay`].
+    #[must_use]
+    pub fn withhold(
+        mut self,
+        stage: impl Into<String>,
+        topic: impl Into<String>,
+        span: Duration,
+    ) -> Self {
+        self.adversary.withhold(stage.into(), topic.into(), span);
+        self
+    }
+
     /// Sets an observer of deliveries. It is called on a worker's thread after the step's commit, in the order of each task's deliveries, and
     /// the worker waits for it.
     #[must_use]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
@@ -121,11 +121,28 @@ impl StopFlag {
 
 /// Inputs that reach stages late on purpose: [`KafkaHost::delay`](crate::KafkaHost::delay).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Adversary(BTreeMap<(String, String), Duration>);
+pub(crate) struct Adversary(BTreeMap<(String, String), Delay>);
+
+/// How late a topic reaches a stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Delay {
+    /// By so much.
+    pub(crate) by: Duration,
+    /// Not before this.
+    pub(crate) not_before: Option<Instant>,
+}
+
+/// A time that is too far for any clock is as good as this.
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl Adversary {
     pub(crate) fn delay(&mut self, stage: String, topic: String, delay: Duration) {
-        self.0.insert((stage, topic), delay);
+        self.0.entry((stage, topic)).or_default().by = delay;
+    }
+
+    pub(crate) fn withhold(&mut self, stage: String, topic: String, span: Duration) {
+        let until = Instant::now() + span.min(YEAR);
+        self.0.entry((stage, topic)).or_default().not_before = Some(until);
     }
 
     /// A delay of what the application's stage does not consume, if there is one.
@@ -139,7 +156,7 @@ impl Adversary {
         stray.map(|(stage, topic)| (&**stage, &**topic))
     }
 
-    fn delays_of(&self, stage: &str) -> BTreeMap<String, Duration> {
+    fn delays_of(&self, stage: &str) -> BTreeMap<String, Delay> {
         let own = self.0.iter().filter(|((of, _), _)| of == stage);
         own.map(|((_, topic), delay)| (topic.clone(), *delay))
             .collect()
@@ -157,7 +174,7 @@ pub(crate) struct Declared {
     /// Where the account of deliveries is kept, if it is.
     pub(crate) audit: Option<Arc<str>>,
     /// How late each input is let in.
-    pub(crate) delays: BTreeMap<String, Duration>,
+    pub(crate) delays: BTreeMap<String, Delay>,
     ordering_changelog: String,
     fold_changelog: String,
 }

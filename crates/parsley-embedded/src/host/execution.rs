@@ -112,7 +112,7 @@ impl Execution {
                     .settings
                     .delays
                     .get(&(context.stage.name().to_owned(), topic.to_owned()));
-                let delay = delay.map(|polls| DelayLine::new(*polls, position));
+                let delay = delay.map(|delay| DelayLine::new(*delay, position));
                 Source {
                     topic: topic.into(),
                     channel,
@@ -500,6 +500,15 @@ impl Execution {
         self.sources
             .iter()
             .any(|source| source.delay.as_ref().is_some_and(DelayLine::holds_back))
+    }
+
+    /// Until when an input is withheld, if one is: the next time something changes by itself.
+    pub(crate) fn withheld_until(&self) -> Option<Instant> {
+        let delays = self
+            .sources
+            .iter()
+            .filter_map(|source| source.delay.as_ref());
+        delays.filter_map(DelayLine::withheld_until).min()
     }
 
     /// The channels that stamps name.

@@ -11,6 +11,7 @@ use parsley_stage::TaskConfig;
 
 use super::Host;
 use super::backoff::Backoff;
+use super::delay::Delay;
 use super::error::HostError;
 use super::events::{DeliveryEvent, HoldEvent};
 use crate::log::{Log, LogConfig, RECORD_BYTES_MAX};
@@ -30,8 +31,8 @@ pub(crate) struct Settings {
     pub(crate) max_step_deliveries: usize,
     pub(crate) fetch_records_max: usize,
     pub(crate) fetch_bytes_max: usize,
-    /// Delays in fetch rounds, by stage and topic.
-    pub(crate) delays: BTreeMap<(String, String), u64>,
+    /// Delays, by stage and topic.
+    pub(crate) delays: BTreeMap<(String, String), Delay>,
     /// The topic of the account of deliveries.
     pub(crate) audit: Option<String>,
     pub(crate) on_delivery: Option<Observer<DeliveryEvent>>,
@@ -198,10 +199,26 @@ impl HostBuilder {
     /// This counts rounds and not time. A round in which the task has nothing to do lasts until the log changes, or until no other task
     /// of the application has anything to do either; so the delay is over in the end, whatever its length.
     pub fn delay(mut self, stage: impl Into<String>, topic: impl Into<String>, polls: u64) -> Self {
-        self.settings
-            .delays
-            .insert((stage.into(), topic.into()), polls);
+        self.delay_of(stage, topic).rounds = polls;
         self
+    }
+
+    /// Has a topic not reach a stage at all for a time that begins with this call, a year at most: an input that has come to a standstill, for
+    /// demonstrations and tests. What comes of its records elsewhere waits for them at the stage, and is held. A wait for idleness waits for the
+    /// end of it.
+    pub fn withhold(
+        mut self,
+        stage: impl Into<String>,
+        topic: impl Into<String>,
+        span: Duration,
+    ) -> Self {
+        self.delay_of(stage, topic).withhold(span);
+        self
+    }
+
+    fn delay_of(&mut self, stage: impl Into<String>, topic: impl Into<String>) -> &mut Delay {
+        let key = (stage.into(), topic.into());
+        self.settings.delays.entry(key).or_default()
     }
 
     /// Has every task write an account of what it was handed to a topic: each delivery, and each record that had to wait. It is part of

@@ -152,7 +152,7 @@ impl Worker {
     }
 
     /// Ends a round in which nothing happened although a delay keeps something back: waits until the log changes, or until no other task
-    /// has anything to do that might change it.
+    /// has anything to do that might change it and nothing is withheld.
     fn await_round(&self, execution: &Execution) {
         let Self { board, index, .. } = self;
         let log = &self.context.log;
@@ -160,10 +160,12 @@ impl Worker {
         while !board.wants(*index) && !execution.is_behind(&state) {
             let at = state.version;
             self.rest(&mut state, Rest::Delayed { at });
-            if board.others_are_quiet(*index, state.version) {
+            let withheld = execution.withheld_until();
+            if withheld.is_none() && board.others_are_quiet(*index, state.version) {
                 break;
             }
-            let until = self.look_at_holds(execution);
+            let looked_at = self.look_at_holds(execution);
+            let until = looked_at.into_iter().chain(withheld).min();
             state = log.wait_for_change(state, until);
         }
         self.rest(&mut state, Rest::Busy);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::event::Polled;
+use crate::stage::Delay;
 
 /// How many events of a topic are kept back at most: beyond that the oldest is let in early.
 const KEPT_MAX: usize = 10_000;
@@ -18,7 +19,7 @@ pub(super) struct Late(BTreeMap<String, Line>);
 /// The events of one topic in their order, each with when it is let in.
 #[derive(Debug)]
 struct Line {
-    delay: Duration,
+    delay: Delay,
     kept: VecDeque<(Instant, Polled)>,
 }
 
@@ -30,8 +31,8 @@ impl Line {
 }
 
 impl Late {
-    pub(super) fn new(delays: &BTreeMap<String, Duration>) -> Self {
-        let line = |(topic, delay): (&String, &Duration)| {
+    pub(super) fn new(delays: &BTreeMap<String, Delay>) -> Self {
+        let line = |(topic, delay): (&String, &Delay)| {
             let (delay, kept) = (*delay, VecDeque::new());
             (topic.clone(), Line { delay, kept })
         };
@@ -52,7 +53,9 @@ impl Late {
         };
         match self.0.get_mut(&**topic) {
             Some(line) => {
-                line.kept.push_back((now + line.delay, polled));
+                let late = now + line.delay.by;
+                let at = line.delay.not_before.map_or(late, |first| first.max(late));
+                line.kept.push_back((at, polled));
                 None
             }
             None => Some(polled),
@@ -95,8 +98,30 @@ mod tests {
     }
 
     fn late() -> (Late, Instant) {
-        let delays = BTreeMap::from([("late".to_owned(), DELAY)]);
-        (Late::new(&delays), Instant::now())
+        late_from(None)
+    }
+
+    fn late_from(wait: Option<Duration>) -> (Late, Instant) {
+        let start = Instant::now();
+        let delay = Delay {
+            by: DELAY,
+            not_before: wait.map(|wait| start + wait),
+        };
+        let delays = BTreeMap::from([("late".to_owned(), delay)]);
+        (Late::new(&delays), start)
+    }
+
+    #[test]
+    fn what_is_withheld_comes_when_its_time_has_come_and_is_late_from_then_on() {
+        let (mut late, start) = late_from(Some(DELAY * 2));
+        assert_eq!(late.keep(end("late", 1), start), None);
+        assert_eq!(late.keep(end("late", 2), start + DELAY / 2), None);
+        assert_eq!(late.keep(end("late", 3), start + DELAY * 2), None);
+        assert_eq!(late.due(start + DELAY), None);
+        assert_eq!(late.due(start + DELAY * 2), Some(end("late", 1)));
+        assert_eq!(late.due(start + DELAY * 2), Some(end("late", 2)));
+        assert_eq!(late.due(start + DELAY * 2), None);
+        assert_eq!(late.due(start + DELAY * 3), Some(end("late", 3)));
     }
 
     #[test]
