@@ -165,6 +165,24 @@ impl<T> Codec<T> {
     }
 }
 
+/// A codec whose type is erased: what is left is what bytes become when they are read and written again.
+pub(crate) trait Rewrite: Send + Sync {
+    fn rewrite(&self, bytes: Option<&Bytes>) -> Result<Option<Bytes>, RewriteError>;
+}
+
+/// Why bytes do not come back.
+pub(crate) enum RewriteError {
+    Decode(DecodeError),
+    Encode(EncodeError),
+}
+
+impl<T> Rewrite for Codec<T> {
+    fn rewrite(&self, bytes: Option<&Bytes>) -> Result<Option<Bytes>, RewriteError> {
+        let value = self.decode(bytes).map_err(RewriteError::Decode)?;
+        self.encode(&value).map_err(RewriteError::Encode)
+    }
+}
+
 impl<T> Clone for Codec<T> {
     fn clone(&self) -> Self {
         Self {

@@ -56,6 +56,7 @@ pub mod meter;
 pub mod opening;
 mod outbox;
 pub mod partition;
+pub mod probe;
 pub mod report;
 mod rounds;
 mod stage;

@@ -9,7 +9,7 @@ use parsley_core::Delivery;
 
 use crate::Outcome;
 use crate::build_error::{BuildError, Named, Part, check_name};
-use crate::codec::{Codec, CodecId, DecodeError};
+use crate::codec::{Codec, CodecId, DecodeError, Rewrite};
 use crate::failure::{Failure, FailureKind};
 use crate::message::Message;
 use crate::outbox::Outbox;
@@ -72,6 +72,7 @@ struct DeclaredStage {
 struct StateCodecs {
     key: CodecId,
     state: CodecId,
+    states: Arc<dyn Rewrite>,
 }
 
 /// An input of a stage with its logic, types erased.
@@ -204,6 +205,16 @@ impl Stage {
 
     pub(crate) fn declared_inputs(&self) -> &[Input] {
         &self.0.inputs
+    }
+
+    /// The codec of the states of keys, if there are any.
+    pub(crate) fn states(&self) -> Option<&dyn Rewrite> {
+        self.0.states.as_ref().map(|codecs| &*codecs.states)
+    }
+
+    /// The codec of the tick state, if there is one.
+    pub(crate) fn tick_states(&self) -> Option<&dyn Rewrite> {
+        self.0.ticks.as_ref().map(|ticks| &*ticks.states)
     }
 
     pub(crate) fn declared_sinks(&self) -> &[Arc<DeclaredTopic>] {
@@ -456,6 +467,7 @@ impl<K: 'static, S: Default + 'static> StageBuilder<Stateful<K, S>> {
         let states = StateCodecs {
             key: expected.clone(),
             state: self.fold.state.id().clone(),
+            states: Arc::new(self.fold.state.clone()),
         };
         let stage = self.declare(Some(states))?;
         match stage

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use parsley_core::{Delivery, Offset};
 
 use crate::Outcome;
-use crate::codec::{self, Codec, CodecId};
+use crate::codec::{self, Codec, CodecId, Rewrite};
 use crate::failure::{Failure, FailureKind};
 use crate::outbox::Outbox;
 use crate::stage::{Input, Logic, Stage, StateSlot, unreadable};
@@ -38,6 +38,7 @@ pub struct Tick {
 pub(crate) struct DeclaredTicks {
     pub(crate) every: Duration,
     pub(crate) state: CodecId,
+    pub(crate) states: Arc<dyn Rewrite>,
     logic: Arc<Logic>,
 }
 
@@ -49,6 +50,7 @@ impl DeclaredTicks {
         L: Fn(&mut T, Tick, &mut Outbox) -> Outcome + Send + Sync + 'static,
     {
         let state = states.id().clone();
+        let rewritten: Arc<dyn Rewrite> = Arc::new(states.clone());
         let logic = move |delivery: &mut Delivery, before: Option<&Bytes>, out: &mut Outbox| {
             let tick = read(delivery)?;
             let mut state = match before {
@@ -67,6 +69,7 @@ impl DeclaredTicks {
         Self {
             every,
             state,
+            states: rewritten,
             logic: Arc::new(logic),
         }
     }

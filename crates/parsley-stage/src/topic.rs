@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parsley_core::{Channel, Offset, Record};
 
-use crate::codec::{Codec, CodecId, EncodeError};
+use crate::codec::{Codec, CodecId, EncodeError, Rewrite};
 
 /// A topic whose records have keys of type `K` and values of type `V`. Cheap to clone; logic captures a clone of each sink it sends to.
 ///
@@ -22,20 +22,32 @@ pub struct Topic<K, V> {
 }
 
 /// What is left of a topic when its types are erased.
-#[derive(PartialEq, Eq)]
 pub(crate) struct DeclaredTopic {
     pub(crate) name: Arc<str>,
     pub(crate) key: CodecId,
     pub(crate) value: CodecId,
+    pub(crate) keys: Arc<dyn Rewrite>,
+    pub(crate) values: Arc<dyn Rewrite>,
 }
 
-impl<K, V> Topic<K, V> {
+/// A topic is its name and its codecs (decision T3).
+impl PartialEq for DeclaredTopic {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.key == other.key && self.value == other.value
+    }
+}
+
+impl Eq for DeclaredTopic {}
+
+impl<K: 'static, V: 'static> Topic<K, V> {
     /// A topic of this name. The name is checked when a stage that uses the topic is built.
     pub fn new(name: impl Into<Arc<str>>, key: Codec<K>, value: Codec<V>) -> Self {
         let declared = DeclaredTopic {
             name: name.into(),
             key: key.id().clone(),
             value: value.id().clone(),
+            keys: Arc::new(key.clone()),
+            values: Arc::new(value.clone()),
         };
         Self {
             declared: Arc::new(declared),
@@ -43,7 +55,9 @@ impl<K, V> Topic<K, V> {
             value,
         }
     }
+}
 
+impl<K, V> Topic<K, V> {
     /// The name.
     pub fn name(&self) -> &str {
         &self.declared.name

@@ -6,6 +6,7 @@ mod deployment;
 mod driver;
 mod error;
 mod piping;
+mod probe;
 mod states;
 mod withhold;
 
@@ -13,4 +14,5 @@ pub use builder::TestDriverBuilder;
 pub use driver::{Delivered, TestDriver};
 pub use error::DriverError;
 pub use piping::{Input, Output};
+pub use probe::{Clause, Finding, Note, ProbeReport, Samples, probe};
 pub use states::States;
