@@ -282,7 +282,11 @@ fn what_comes_of_a_withheld_input_waits_for_it_and_a_stop_does_not() {
     let holds = running.explain_holds().holds;
     let missing: Vec<_> = holds.iter().flat_map(|hold| &hold.missing).collect();
     assert!(!missing.is_empty());
-    assert!(missing.iter().all(|missing| missing.place.topic == "orders"));
+    assert!(
+        missing
+            .iter()
+            .all(|missing| missing.place.topic == "orders")
+    );
     running.stop().unwrap();
 
     // To idleness belongs what is withheld: all of it is over then.

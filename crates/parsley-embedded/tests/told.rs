@@ -516,3 +516,23 @@ fn no_event_says_what_a_record_says() {
         }
     }
 }
+
+#[test]
+fn ticks_are_counted() {
+    let metrics = Metrics::installed();
+    let host = builder().build().unwrap();
+    create(&host, 1, &["orders", "ticked-see-ticks"]);
+    let see = Stage::stateless("see")
+        .on(&text("orders"), |_, _| Ok(()))
+        .ticks(Duration::from_millis(1), codec::null(), |(), _, _| Ok(()));
+    let app = App::named("ticked").stage(see.build().unwrap());
+    let running = host.start(app.build().unwrap()).unwrap();
+    let ticked = running.wait(|status| status.tasks[0].ticks >= 2);
+    assert_eq!(ticked, Waited::Reached);
+    let ticks = running.stop().unwrap().tasks[0].ticks;
+    let of_task = format!(
+        "{}{{application=\"ticked\",stage=\"see\",task=\"0\"}}",
+        meter::TICKS.name
+    );
+    assert_eq!(metrics.counter(&of_task), ticks);
+}

@@ -92,6 +92,7 @@ impl AppBuilder {
     /// [`BuildError`] with the first fault found.
     pub fn build(self) -> Result<App, BuildError> {
         let Self { name, stages } = self;
+        let stages: Vec<Stage> = stages.into_iter().map(Stage::in_no_application).collect();
         check_name(Named::Application, &name)?;
         if stages.is_empty() {
             return Err(BuildError::NoStage {

@@ -72,6 +72,7 @@ metrics! {
     RECEIVED, "parsley_received_records_total", Counter, Count, OF_TASK, "Records taken in, by committed steps.";
     DROPPED, "parsley_dropped_records_total", Counter, Count, OF_TASK, "Records that came again and were dropped.";
     DELIVERED, "parsley_delivered_records_total", Counter, Count, OF_TASK, "Records delivered to the logic, by committed steps.";
+    TICKS, "parsley_emitted_ticks_total", Counter, Count, OF_TASK, "Ticks emitted, by committed steps.";
     HELD, "parsley_held_records", Gauge, Count, OF_INPUT, "Records taken in and waiting for others, now.";
     OLDEST_HOLD, "parsley_oldest_hold_seconds", Gauge, Seconds, OF_INPUT, "How long ago this process took in the first record that waits; 0 when none does.";
     STAMP_ENTRIES, "parsley_stamp_entries", Gauge, Count, &["application", "stage", "task", "kind"], "Claims in the next stamp, by kind: `offset` or `sequence`.";
@@ -165,6 +166,8 @@ pub struct StepCounts {
     pub dropped: u64,
     /// Records delivered.
     pub delivered: u64,
+    /// Ticks emitted.
+    pub ticks: u64,
 }
 
 /// The metrics of a task. What is so now is 0 when it is dropped: the task is not here any more.
@@ -175,6 +178,7 @@ pub struct TaskMeter {
     received: Counter,
     dropped: Counter,
     delivered: Counter,
+    ticks: Counter,
     offset_entries: Gauge,
     sequence_entries: Gauge,
     widest_clock: Gauge,
@@ -199,6 +203,7 @@ impl TaskMeter {
             received: counter(RECEIVED, of_task),
             dropped: counter(DROPPED, of_task),
             delivered: counter(DELIVERED, of_task),
+            ticks: counter(TICKS, of_task),
             offset_entries: entries("offset"),
             sequence_entries: entries("sequence"),
             widest_clock: gauge(WIDEST_CLOCK, of_task),
@@ -223,6 +228,7 @@ impl TaskMeter {
         self.received.increment(counts.received);
         self.dropped.increment(counts.dropped);
         self.delivered.increment(counts.delivered);
+        self.ticks.increment(counts.ticks);
     }
 
     /// How wide clocks are.

@@ -193,13 +193,23 @@ impl Stage {
         if self.tick_topic() == Some(&*topic.name) {
             return self;
         }
-        let mut stage = DeclaredStage::clone(&self.0);
-        let others = |declared: &Arc<DeclaredTopic>| Some(declared) != self.0.tick_topic.as_ref();
-        stage.inputs.retain(|input| others(&input.topic));
-        stage.sinks.retain(others);
+        let ticks = ticks.clone();
+        let mut stage = DeclaredStage::clone(&self.in_no_application().0);
         stage.inputs.push(ticks.input(&topic));
         stage.sinks.push(Arc::clone(&topic));
         stage.tick_topic = Some(topic);
+        Self(Arc::new(stage))
+    }
+
+    /// The stage as it was declared: without the tick topic that an application has given it.
+    pub(crate) fn in_no_application(self) -> Self {
+        let Some(topic) = &self.0.tick_topic else {
+            return self;
+        };
+        let mut stage = DeclaredStage::clone(&self.0);
+        stage.inputs.retain(|input| input.topic != *topic);
+        stage.sinks.retain(|sink| sink != topic);
+        stage.tick_topic = None;
         Self(Arc::new(stage))
     }
 

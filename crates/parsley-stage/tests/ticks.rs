@@ -86,6 +86,9 @@ fn in_an_application_the_tick_topic_is_an_input_and_a_sink() {
     let stage = moved.stage("watch").unwrap();
     assert!(stage.inputs().eq(["orders", "fair-watch-ticks"]));
     assert!(stage.sinks().eq(["reports", "fair-watch-ticks"]));
+    // In another one of the same name as well: its tick topic is not taken for a declared one.
+    let again = shop(app.stage("watch").unwrap());
+    assert!(again.topics().into_iter().eq(["orders", "reports", TICKS]));
     let quiet = Stage::stateless("quiet").on(&text("orders"), |_, _| Ok(()));
     let quiet = shop(&quiet.build().unwrap());
     assert_eq!(quiet.stage("quiet").unwrap().tick_interval(), None);

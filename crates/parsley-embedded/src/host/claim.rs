@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parsley_core::{Refusal, RefusalCode, TopicId};
 use parsley_stage::meter::{self, StageMeter};
 use parsley_stage::watch::TaskWatch;
-use parsley_stage::{App, Stage, TopicInfo};
+use parsley_stage::{App, Stage, TickTopicWidth, TopicInfo};
 
 use super::audit;
 use super::context::{Context, StopFlag};
@@ -147,6 +147,7 @@ fn check_and_take(
             .chain(stage.sinks())
             .filter_map(|name| Some((name.into(), topic_info(&state.storage, name)?)))
             .collect();
+        TickTopicWidth::check(stage, |name| Some(topics.get(name)?.partitions))?;
         let width = width(stage, &topics)?;
         let recorded = state.storage.group(&group).and_then(|group| group.width);
         if let Some(recorded) = recorded.filter(|recorded| *recorded != width) {

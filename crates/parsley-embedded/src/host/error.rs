@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use parsley_core::Refusal;
+use parsley_stage::TickTopicWidth;
 
 use crate::log::OpenError;
 
@@ -46,6 +47,9 @@ pub enum StartError {
         /// Their names, in order.
         topics: Vec<String>,
     },
+    /// The tick topic of a stage has not as many partitions as its widest input.
+    #[error(transparent)]
+    TickTopic(#[from] TickTopicWidth),
     /// The inputs of a stage have different numbers of partitions, so that no task sees all records of a key.
     #[error(
         "co-partition: the inputs of stage {stage} have different numbers of partitions: {}",

@@ -140,17 +140,35 @@ impl Execution {
         Ok((execution, opened))
     }
 
-    /// Reads on, delivers what can be delivered, and commits it all, if there was anything. Returns whether there was.
+    /// Reads on, emits a tick of this time if one is due, delivers what can be delivered, and commits it all, if there was anything.
+    /// Returns whether there was.
     pub(crate) fn step(
         &mut self,
         context: &Context,
         reads: &Reads,
+        tick: Option<i64>,
         journal: &mut impl Journal,
     ) -> Result<bool, TaskEnd> {
         let begun = Instant::now();
+        let moved = self.begin_step(context, reads, tick, journal)?;
+        self.deliver_and_commit(context, moved, begun, journal)
+    }
+
+    /// Whether there is something to commit, whatever is delivered.
+    fn begin_step(
+        &mut self,
+        context: &Context,
+        reads: &Reads,
+        tick: Option<i64>,
+        journal: &mut impl Journal,
+    ) -> Result<bool, TaskEnd> {
         self.fed = StepCounts::default();
         let moved = self.feed(context, reads, journal)?;
-        self.deliver_and_commit(context, moved, begun, journal)
+        if let Some(timestamp_ms) = tick {
+            self.task.tick(timestamp_ms)?;
+            self.fed.ticks += 1;
+        }
+        Ok(moved || tick.is_some())
     }
 
     /// Begins a step and takes it no further than that many deliveries: what was handed over by then is aborted. The execution is to be
@@ -159,10 +177,11 @@ impl Execution {
         &mut self,
         context: &Context,
         reads: &Reads,
+        tick: Option<i64>,
         deliveries_max: usize,
         journal: &mut impl Journal,
     ) -> Result<(), TaskEnd> {
-        self.feed(context, reads, journal)?;
+        self.begin_step(context, reads, tick, journal)?;
         let mut sends = Vec::new();
         let delivered = self.deliver(context, deliveries_max, &mut sends, journal);
         let _ = append(&mut context.log.step(), sends, journal);
@@ -344,6 +363,7 @@ impl Execution {
     ) -> Result<Vec<Processed>, TaskEnd> {
         let mut processed = Vec::new();
         self.draining = false;
+        sends.append(&mut self.task.take_sends());
         loop {
             if processed.len() >= deliveries_max {
                 return Ok(processed);

@@ -27,6 +27,7 @@ pub(crate) struct Counts {
     pub(crate) received: u64,
     pub(crate) dropped: u64,
     pub(crate) delivered: u64,
+    pub(crate) ticks: u64,
 }
 
 impl Journal for Counts {

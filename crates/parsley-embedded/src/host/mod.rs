@@ -34,6 +34,7 @@ mod stepper;
 mod telling;
 #[cfg(test)]
 mod tests;
+mod ticking;
 mod worker;
 
 pub use backoff::Backoff;

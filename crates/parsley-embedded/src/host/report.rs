@@ -39,7 +39,7 @@ pub struct JoinedInput {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StepReport {
-    /// Whether the step was committed. One that moved no position and delivered nothing is not: there is nothing to commit.
+    /// Whether the step was committed. One that moved no position, emitted no tick and delivered nothing is not: there is nothing to commit.
     pub committed: bool,
     /// The records that the task took in, in the order in which it was fed.
     pub received: Vec<(Channel, Offset)>,
@@ -114,6 +114,12 @@ pub enum StepError {
         stage: String,
         /// The topic.
         topic: String,
+    },
+    /// A tick is asked for of a stage that declares none.
+    #[error("stage {stage} declares no ticks")]
+    NoTicks {
+        /// The stage.
+        stage: String,
     },
     /// The execution ended. The task is no longer open.
     #[error("{end}")]

@@ -12,6 +12,7 @@ use super::execution::Execution;
 use super::running::Running;
 use super::settings::Settings;
 use super::status::{TaskState, TaskStatus};
+use super::ticking::Ticking;
 use super::worker::{Opened, Worker};
 use crate::log::Log;
 
@@ -39,6 +40,7 @@ pub(crate) fn start(log: &Log, settings: &Arc<Settings>, app: &App) -> Result<Ru
         // Opened here, so that the positions that a first start takes are those of this moment.
         let opened = Execution::open(&context).map(|(execution, _)| execution);
         let worker = Worker {
+            ticking: Ticking::starting_now(&context.stage),
             context,
             board: Arc::clone(&board),
             index,
@@ -74,6 +76,7 @@ fn initial_status(stage: &Arc<str>, partition: i32) -> TaskStatus {
         received: 0,
         dropped: 0,
         delivered: 0,
+        ticks: 0,
         held: 0,
         steps: 0,
         failed_steps: 0,

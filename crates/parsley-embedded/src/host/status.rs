@@ -80,6 +80,8 @@ pub struct TaskStatus {
     pub dropped: u64,
     /// Records delivered to the logic.
     pub delivered: u64,
+    /// Ticks emitted.
+    pub ticks: u64,
     /// Records taken in and waiting for others, now.
     pub held: u64,
     /// Steps committed, that of the opening included.

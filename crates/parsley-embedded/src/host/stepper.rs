@@ -84,6 +84,8 @@ pub struct Stepper {
 struct SteppedTask {
     context: Context,
     execution: Option<Execution>,
+    /// The time of a tick that was asked for and is not committed.
+    tick: Option<i64>,
 }
 
 impl fmt::Debug for Stepper {
@@ -106,6 +108,7 @@ impl Stepper {
         let task = |context| SteppedTask {
             context,
             execution: None,
+            tick: None,
         };
         Ok(Self {
             log: log.clone(),
@@ -161,24 +164,54 @@ impl Stepper {
     ) -> Result<StepReport, StepError> {
         self.check_reads(stage, partition, reads)?;
         let mut report = StepReport::default();
+        let tick = self.task(stage, partition)?.tick;
         let stepped = self.drive(stage, partition, |execution, context| {
-            let committed = execution.step(context, reads, &mut report)?;
+            let committed = execution.step(context, reads, tick, &mut report)?;
             let positions = positions(execution, context);
             Ok((committed, positions, execution.is_draining()))
         });
         match stepped {
-            Ok((committed, positions, is_full)) => Ok(StepReport {
-                committed,
-                positions,
-                is_full,
-                ..report
-            }),
+            Ok((committed, positions, is_full)) => {
+                self.task_mut(stage, partition)?.tick = None;
+                Ok(StepReport {
+                    committed,
+                    positions,
+                    is_full,
+                    ..report
+                })
+            }
             Err(StepError::Ended { end, .. }) => Err(StepError::Ended {
                 end,
                 given_up: Box::new(report),
             }),
             Err(error) => Err(error),
         }
+    }
+
+    /// Makes a tick due, with this timestamp in milliseconds since the Unix epoch: the next step emits it, and when that step is given up the
+    /// one after it does. Nothing else makes a task tick here, whatever interval its stage declares. A tick that is due already is due once,
+    /// with the later timestamp; a crash forgets it.
+    ///
+    /// # Errors
+    ///
+    /// [`StepError::NoTicks`] when the stage declares none.
+    pub fn tick(
+        &mut self,
+        stage: &str,
+        partition: i32,
+        timestamp_ms: i64,
+    ) -> Result<(), StepError> {
+        let task = self.task_mut(stage, partition)?;
+        if task.execution.is_none() {
+            return Err(task.not_open());
+        }
+        if task.context.stage.tick_topic().is_none() {
+            return Err(StepError::NoTicks {
+                stage: stage.to_owned(),
+            });
+        }
+        task.tick = Some(timestamp_ms);
+        Ok(())
     }
 
     /// Takes a step and drops the task's execution before the commit, behind that many deliveries, or all that are possible: a crash in
@@ -197,8 +230,9 @@ impl Stepper {
     ) -> Result<StepReport, StepError> {
         self.check_reads(stage, partition, reads)?;
         let mut given_up = StepReport::default();
+        let tick = self.task(stage, partition)?.tick;
         let broken_off = self.drive(stage, partition, |execution, context| {
-            execution.break_off(context, reads, deliveries, &mut given_up)
+            execution.break_off(context, reads, tick, deliveries, &mut given_up)
         });
         match broken_off {
             Ok(()) => {
@@ -219,7 +253,9 @@ impl Stepper {
     ///
     /// When there is no such task.
     pub fn crash(&mut self, stage: &str, partition: i32) -> Result<(), StepError> {
-        self.task_mut(stage, partition)?.execution = None;
+        let task = self.task_mut(stage, partition)?;
+        task.execution = None;
+        task.tick = None;
         Ok(())
     }
 

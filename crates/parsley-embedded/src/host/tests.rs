@@ -63,7 +63,7 @@ fn a_stop_ends_a_step_behind_the_delivery_at_hand() {
     let (mut execution, _) = Execution::open(&context).unwrap();
     let mut counts = Counts::default();
     context.stop.raise();
-    let committed = execution.step(&context, &Reads::everything(), &mut counts);
+    let committed = execution.step(&context, &Reads::everything(), None, &mut counts);
     assert!(committed.unwrap());
     assert_eq!((counts.received, counts.delivered), (3, 1));
     assert_eq!(execution.held(), 2, "the others stay for the next start");

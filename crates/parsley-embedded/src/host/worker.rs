@@ -11,6 +11,7 @@ use super::execution::Execution;
 use super::journal::Counts;
 use super::reads::Reads;
 use super::status::TaskState;
+use super::ticking::Ticking;
 use crate::log::State;
 
 /// A worker reads whatever there is.
@@ -26,6 +27,8 @@ pub(crate) struct Worker {
     pub(crate) index: usize,
     /// How often in a row an execution has failed.
     pub(crate) failures: u32,
+    /// When it ticks, if its stage does.
+    pub(crate) ticking: Option<Ticking>,
 }
 
 impl Worker {
@@ -81,7 +84,14 @@ impl Worker {
             }
             execution.between_steps(&self.context)?;
             let mut counts = Counts::default();
-            if execution.step(&self.context, &EVERYTHING, &mut counts)? {
+            let tick = self
+                .tick_is_due()
+                .then(|| self.context.settings.time.now_ms());
+            if execution.step(&self.context, &EVERYTHING, tick, &mut counts)? {
+                if let (Some(_), Some(ticking)) = (tick, &mut self.ticking) {
+                    ticking.ticked();
+                    counts.ticks += 1;
+                }
                 self.record(execution, &counts);
             } else if execution.is_delayed() {
                 self.await_round(execution);
@@ -112,6 +122,7 @@ impl Worker {
             status.received += counts.received;
             status.dropped += counts.dropped;
             status.delivered += counts.delivered;
+            status.ticks += counts.ticks;
             status.held = execution.held();
             status.widest_clock_bytes = execution.widest_clock_bytes();
             status.inputs = execution.inputs(&self.context);
@@ -137,16 +148,24 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits until there is something to read, or something is asked.
+    fn tick_is_due(&self) -> bool {
+        self.ticking.as_ref().is_some_and(Ticking::is_due)
+    }
+
+    fn next_tick(&self) -> Option<Instant> {
+        self.ticking.as_ref().and_then(Ticking::next)
+    }
+
+    /// Waits until there is something to read, a tick is due, or something is asked.
     fn await_news(&self, execution: &Execution) {
         let Self { board, index, .. } = self;
         let log = &self.context.log;
         let mut state = log.lock();
-        while !board.wants(*index) && !execution.has_news(&state) {
+        while !board.wants(*index) && !execution.has_news(&state) && !self.tick_is_due() {
             let at = state.version;
             self.rest(&mut state, Rest::Idle { at });
-            let until = self.look_at_holds(execution);
-            state = log.wait_for_change(state, until);
+            let until = [self.look_at_holds(execution), self.next_tick()];
+            state = log.wait_for_change(state, until.into_iter().flatten().min());
         }
         self.rest(&mut state, Rest::Busy);
     }
@@ -157,16 +176,15 @@ impl Worker {
         let Self { board, index, .. } = self;
         let log = &self.context.log;
         let mut state = log.lock();
-        while !board.wants(*index) && !execution.is_behind(&state) {
+        while !board.wants(*index) && !execution.is_behind(&state) && !self.tick_is_due() {
             let at = state.version;
             self.rest(&mut state, Rest::Delayed { at });
             let withheld = execution.withheld_until();
             if withheld.is_none() && board.others_are_quiet(*index, state.version) {
                 break;
             }
-            let looked_at = self.look_at_holds(execution);
-            let until = looked_at.into_iter().chain(withheld).min();
-            state = log.wait_for_change(state, until);
+            let until = [self.look_at_holds(execution), self.next_tick(), withheld];
+            state = log.wait_for_change(state, until.into_iter().flatten().min());
         }
         self.rest(&mut state, Rest::Busy);
     }
