@@ -132,6 +132,8 @@ fn docs(counts: &mut Counts) -> Result<(), Failure> {
 }
 
 fn test(counts: &mut Counts) -> Result<(), Failure> {
+    // For the page of the status. Everything else is tested without it, and what needs it fails.
+    let browser = tools::browser();
     // All three run, also when the first fails. The integration tests of the two crates apart need a broker.
     let outcomes = [
         // Tests of other crates that need a broker are in modules of that name.
@@ -140,7 +142,7 @@ fn test(counts: &mut Counts) -> Result<(), Failure> {
         "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --doc",
     ]
     .map(|line| Run::cargo(line).show(counts));
-    outcomes.into_iter().collect()
+    outcomes.into_iter().chain([browser]).collect()
 }
 
 fn model(counts: &mut Counts) -> Result<(), Failure> {
@@ -176,6 +178,7 @@ fn load(counts: &mut Counts) -> Result<(), Failure> {
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
+    tools::browser()?;
     // With what the tests print, which tells the numbers that they saw. They wait for brokers most of the time, so more run at once than the machine has
     // processors.
     Run::cargo(

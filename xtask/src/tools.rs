@@ -56,6 +56,15 @@ pub fn broker() -> Result<(), Failure> {
     program("mvn", "--version", "maven")
 }
 
+/// What pages are opened in by tests: the one that `CHROMIUM` names, else Debian's.
+pub fn browser() -> Result<(), Failure> {
+    match std::env::var_os("CHROMIUM").filter(|path| !path.is_empty()) {
+        // One that is missing is named by the tests.
+        Some(_) => Ok(()),
+        None => program("chromium", "--version", "chromium"),
+    }
+}
+
 /// The paths of `llvm-cov` and `llvm-profdata`: those of `LLVM_COV` and `LLVM_PROFDATA` when both are set, else Debian's.
 pub fn llvm() -> Result<[(&'static str, String); 2], Failure> {
     let set = |name: &str| std::env::var(name).ok().filter(|path| !path.is_empty());

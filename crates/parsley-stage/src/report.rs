@@ -22,10 +22,12 @@ use serde::{Serialize, Serializer};
 
 mod ages;
 mod holds;
+mod observed;
 
 pub use ages::Ages;
 pub(crate) use holds::Held;
 pub use holds::{Claimed, HoldReport, Holds, Hop, Missing, MissingRecord, Place, WaitReport};
+pub use observed::Observed;
 
 /// What a host says of an application that it runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -36,6 +36,17 @@
 //! Logic is synchronous and pure: it sees the message, the state of the message's key, and an [`Outbox`] that collects what it emits.
 //! A step (the records consumed, the state changed, the records emitted) is committed as one or dropped as one.
 #![cfg_attr(feature = "embedded", doc = include_str!("running.md"))]
+//! # Features
+//!
+//! | Feature | On by default | What | Needs |
+//! |---|---|---|---|
+//! | `embedded` | yes | the host that runs an application in this process, and `TestDriver` (module `embedded`) | |
+//! | `kafka` | | the host on Apache Kafka (module `kafka`) | make, a C++ compiler, zlib's headers: librdkafka is built |
+//! | `ssl` | | with `kafka`: TLS, SCRAM, OAUTHBEARER | the system's OpenSSL with its headers |
+//! | `ssl-vendored` | | the same | OpenSSL is built |
+//! | `sasl` | | with `kafka`: SASL/GSSAPI (Kerberos) | the system's Cyrus SASL with its headers |
+//! | `status-server` | | metrics, status and holds over HTTP, and a live page (module `status`) | |
+//!
 //! # Where to go
 //!
 //! | | |
@@ -48,6 +59,7 @@
 //! | the protocol itself | [`core`] |
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub use parsley_stage::{
     App, AppBuilder, ApplicationError, AuditRecord, AuditRecordError, Audited, AuditedWait,
@@ -80,7 +92,13 @@ pub mod kafka {
     pub use parsley_kafka::*;
 }
 
+/// What an application is doing, over HTTP: metrics for Prometheus, and a live page.
+#[cfg(feature = "status-server")]
+pub mod status {
+    pub use parsley_status::*;
+}
+
 /// The README's example is compiled and run with the other doc-tests.
 #[cfg(all(doctest, feature = "embedded"))]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

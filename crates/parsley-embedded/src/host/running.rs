@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use parsley_stage::report::{Holds, Report};
+use parsley_stage::report::{Holds, Observed, Report};
 
 use super::board::{Board, Cell, Request};
 use super::claim::GroupClaim;
@@ -209,6 +209,16 @@ impl Running {
             _ => None,
         });
         failed.map_or(Ok(status), Err)
+    }
+}
+
+impl Observed for Running {
+    fn report(&self) -> Report {
+        Self::report(self)
+    }
+
+    fn holds(&self) -> Holds {
+        self.explain_holds()
     }
 }
 
