@@ -2,7 +2,7 @@
 //!
 //! [`decide`] is pure: it reads its three arguments and nothing besides. Every delivery of every host is decided here.
 
-use crate::channel::{Channel, Offset, ReceivedChannels, SenderId};
+use crate::channel::{Channel, Id, Offset, ReceivedChannels, SenderId, TopicId};
 use crate::clock::{Claim, Claims, Entry, OffsetClaim, Section, SequenceClaim};
 
 /// How far a received channel is settled: every position at or below it was delivered, or will never arrive.
@@ -34,6 +34,12 @@ pub trait SettledView {
     fn lowest_held_sequence(&self, channel: usize, sender: SenderId) -> Option<i64>;
 }
 
+/// No channel is this one: none has a negative partition.
+const NO_CHANNEL: Channel = Channel {
+    topic: TopicId(Id { msb: 0, lsb: 0 }),
+    partition: -1,
+};
+
 /// What a record waits for: the claims of its clock, without those on its own channel. Per-channel FIFO has discharged these, and a
 /// record cannot wait for itself.
 #[derive(Debug)]
@@ -54,6 +60,11 @@ impl<'a, C: Claims> Causes<'a, C> {
     /// The causes of a record on `own_channel` with this clock.
     pub fn of(clock: &'a C, own_channel: Channel) -> Self {
         Self { clock, own_channel }
+    }
+
+    /// All claims of a clock that is no record's: that of a client, who asks whether all of it has been delivered.
+    pub fn of_no_record(clock: &'a C) -> Self {
+        Self::of(clock, NO_CHANNEL)
     }
 }
 

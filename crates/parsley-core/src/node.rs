@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::channel::{Channel, Offset, ReceivedChannels, SenderId, TopicId};
 use crate::clock::Clock;
-use crate::decide::{self, Causes, Met, Verdict};
+use crate::decide::{self, Causes, Met, Settled, Verdict};
 use crate::drain::Drain;
 use crate::input::{Input, View, write_clock};
 use crate::layout::{HeldRecord, StateKey, in_order};
@@ -500,6 +500,12 @@ impl Node {
             .iter()
             .filter_map(|input| Some((input.channel, input.position_to_commit()?)))
             .collect()
+    }
+
+    /// How far each received channel is settled, in channel order: everything up to there is delivered, or will never come.
+    pub fn settled(&self) -> Vec<(Channel, Settled)> {
+        let settled = |input: &Input| (input.channel, input.settled());
+        self.inputs.iter().map(settled).collect()
     }
 
     /// The longest clock that this execution received or stamped, in bytes. A host warns when it comes to

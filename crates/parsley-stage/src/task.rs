@@ -27,6 +27,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parsley_core::decide::Settled;
 use parsley_core::{
     Channel, Delivery, Hold, Mark, Node, Offset, OpenFacts, Opened, Receipt, Record, Refusal,
     RefusalCode, SenderId, Staged, StateStore, TopicId,
@@ -332,6 +333,12 @@ impl Task {
     /// The positions that a commit would give now, without one.
     pub fn resume_positions(&self) -> Vec<(Channel, Offset)> {
         self.node.resume_positions()
+    }
+
+    /// How far each input is settled now, in channel order: everything up to there is delivered, or will never come. Deliveries of a step that
+    /// is not committed yet count; who must not take those for done asks between steps.
+    pub fn settled(&self) -> Vec<(Channel, Settled)> {
+        self.node.settled()
     }
 
     /// What watermarks asked for from now on speak for. To be taken between steps.

@@ -55,6 +55,7 @@
 //! | write logic | [`Message`], [`Outbox`], [`Outcome`] |
 //! | read what was delivered, and what had to wait | [`audit`] |
 //! | show what runs, what is held and which record is missing | [`report`] |
+//! | produce and consume beside the stages, read your own writes | [`CausalClock`], [`edge`] |
 //! | build a host of your own | [`Task`] |
 //! | the protocol itself | [`core`] |
 
@@ -63,10 +64,10 @@
 
 pub use parsley_stage::{
     App, AppBuilder, ApplicationError, AuditRecord, AuditRecordError, Audited, AuditedWait,
-    BoxError, BuildError, Codec, FailureKind, Initial, Message, NameFault, Named, Outbox, Outcome,
-    Part, Processed, RawSend, SendError, SendOrder, Stage, StageBuilder, Stateful, Stateless,
-    StepCommit, Task, TaskConfig, TaskError, Tick, TickSchedule, TickTopicWidth, To, Topic,
-    TopicInfo, audit, codec, fold, partition, report,
+    BoxError, BuildError, CausalClock, Codec, FailureKind, Initial, Message, NameFault, Named,
+    Outbox, Outcome, Part, Processed, RawSend, SendError, SendOrder, Stage, StageBuilder, Stateful,
+    Stateless, StepCommit, Task, TaskConfig, TaskError, Tick, TickSchedule, TickTopicWidth, To,
+    Topic, TopicInfo, audit, codec, edge, fold, partition, report,
 };
 
 /// The protocol as a pure state machine: what records, positions, clocks and stores are made of.
