@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parsley_core::decide::Settled;
 use parsley_core::{Channel, Offset, Opened, Receipt, Record, Refusal, RefusalCode, TopicId};
 use parsley_stage::meter::StepCounts;
 use parsley_stage::opening::read_from;
@@ -556,6 +557,7 @@ impl Execution {
 
     /// Where the inputs are read. The lag is worked out when it is asked for.
     pub(crate) fn inputs(&self, context: &Context) -> Vec<InputStatus> {
+        let settled: BTreeMap<Channel, Settled> = self.task.settled().into_iter().collect();
         context.telling.held_on(|held_on| {
             let input = |source: &Source| {
                 let (held, held_since_ms) = held_on(source.channel);
@@ -563,6 +565,10 @@ impl Execution {
                     topic: Arc::clone(&source.topic),
                     channel: source.channel,
                     position: source.position,
+                    settled: settled
+                        .get(&source.channel)
+                        .copied()
+                        .unwrap_or(Settled::Undefined),
                     lag: 0,
                     held,
                     held_since_ms,

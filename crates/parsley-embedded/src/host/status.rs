@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use parsley_core::decide::Settled;
 use parsley_core::{Channel, Offset, Refusal};
+use parsley_stage::CausalClock;
 use parsley_stage::report::{HostKind, InputReport, Report, StateWord, TaskReport};
 
 use crate::log::{State, StorageError};
@@ -33,6 +35,17 @@ impl Status {
             host: HostKind::Embedded,
             tasks: self.tasks.iter().map(|task| task.report(now_ms)).collect(),
         }
+    }
+
+    /// Whether every task of a stage has been delivered what a client has seen of its inputs ([`TaskStatus::covers`]). Not, if there is no such
+    /// stage.
+    pub fn covers(&self, stage: &str, seen: &CausalClock) -> bool {
+        let mut tasks = self.tasks.iter().filter(|task| &*task.stage == stage);
+        let mut any = false;
+        tasks.all(|task| {
+            any = true;
+            task.covers(seen)
+        }) && any
     }
 
     /// How many records have been delivered, by all tasks since they were started.
@@ -121,6 +134,17 @@ impl TaskStatus {
         report
     }
 
+    /// Whether the task has been delivered, in steps that are committed, all that a client has seen of its inputs
+    /// ([`CausalClock::is_covered_by`]): what it sent because of that is there to be read as well. Not before it is open for the first time, and
+    /// not any more if a guard stops it before that.
+    pub fn covers(&self, seen: &CausalClock) -> bool {
+        let settled = self
+            .inputs
+            .iter()
+            .map(|input| (input.channel, input.settled));
+        !self.inputs.is_empty() && seen.is_covered_by(settled)
+    }
+
     /// How often in a row the task's step has failed; 0 when the last one did not.
     pub fn attempt(&self) -> u32 {
         match self.state {
@@ -153,6 +177,8 @@ pub struct InputStatus {
     pub channel: Channel,
     /// The next position to read; the task has been fed all below.
     pub position: Offset,
+    /// How far the task has been delivered it: everything up to there is, or will never come. Below the position where something is held.
+    pub settled: Settled,
     /// How many offsets can be read beyond it, markers and withdrawn records included.
     pub lag: u64,
     /// Records of this input that were taken in and wait.

@@ -97,6 +97,7 @@ impl Worker {
                 self.await_round(execution);
             } else if !execution.give_evidence(&self.context)? {
                 self.recover();
+                self.show_inputs(execution);
                 self.await_news(execution);
             }
         }
@@ -109,6 +110,15 @@ impl Worker {
                 cell.status.state = TaskState::Running;
                 cell.status.storage = None;
             });
+        }
+    }
+
+    /// What is known of inputs moves without a step as well: one that is deleted is settled to its end.
+    fn show_inputs(&self, execution: &Execution) {
+        let inputs = execution.inputs(&self.context);
+        let is_known = |cell: &mut Cell| cell.status.inputs == inputs;
+        if !self.board.with(self.index, is_known) {
+            self.report(|cell| cell.status.inputs = inputs);
         }
     }
 
