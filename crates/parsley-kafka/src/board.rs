@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use parsley_core::{Hold, Refusal};
+use parsley_core::decide::Settled;
+use parsley_core::{Channel, Hold, Refusal};
 use parsley_stage::Processed;
 
 use crate::status::{DeliveryEvent, Status, TaskState, TaskStatus, WorkerState, WorkerStatus};
@@ -160,6 +161,7 @@ impl Board {
         counts: Counts,
         deliveries: &[Processed],
         held: u64,
+        settled: Vec<(Channel, Settled)>,
     ) {
         if let Some(observer) = &self.on_delivery {
             let stage = self
@@ -190,7 +192,19 @@ impl Board {
             task.rounds += counts.rounds;
             task.delivered += deliveries.len() as u64;
             task.held = held;
+            task.settled = settled;
         });
+    }
+
+    /// What is known of a task's inputs moves without a step as well: one that is deleted is settled to its end.
+    pub(crate) fn settled(&self, worker: usize, partition: i32, settled: Vec<(Channel, Settled)>) {
+        let is_news = self.lock().workers.get(worker).is_some_and(|status| {
+            let task = status.tasks.get(&partition);
+            task.is_some_and(|task| !task.settled.is_empty() && task.settled != settled)
+        });
+        if is_news {
+            self.task(worker, partition, |task| task.settled = settled);
+        }
     }
 
     /// A check was made, and stopped nothing.

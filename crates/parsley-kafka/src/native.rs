@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod describe;
+mod headers;
 mod hurry;
 mod membership;
 mod poll;
@@ -20,6 +21,8 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
 pub use describe::describe_topics;
+pub use headers::NativeHeaders;
+pub(crate) use headers::protocol_headers;
 pub(crate) use hurry::hurry;
 pub(crate) use membership::membership;
 pub use poll::EventConsumer;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parsley_core::decide::Settled;
 use parsley_core::{Channel, Hold, Offset, Refusal};
+use parsley_stage::CausalClock;
 
 /// The state of an application in this process: one entry for each worker.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,13 @@ impl Status {
             let tasks = worker.tasks.iter();
             tasks.map(|(partition, task)| (&*worker.stage, *partition, task))
         })
+    }
+
+    /// A task of this process, if it has that one.
+    pub fn task(&self, stage: &str, partition: i32) -> Option<&TaskStatus> {
+        let mut tasks = self.tasks();
+        let found = tasks.find(|(of, number, _)| (*of, *number) == (stage, partition));
+        found.map(|(_, _, task)| task)
     }
 
     /// Whether every worker has ended.
@@ -123,6 +132,19 @@ pub struct TaskStatus {
     pub steps: u64,
     /// Rounds that the sends of these steps took (`docs/protocol.md`, Send order): the acknowledgements of each are waited for before the next.
     pub rounds: u64,
+    /// How far each input has been delivered in committed steps: everything up to there is, or will never come. Empty before the first.
+    pub settled: Vec<(Channel, Settled)>,
+}
+
+impl TaskStatus {
+    /// Whether the task has been delivered, in steps that are committed, all that a client has seen of its inputs
+    /// ([`CausalClock::is_covered_by`]): what it sent because of that can be read as well. Not before its first step here, the opening's, is
+    /// committed, and not any more if a guard stops it before that.
+    ///
+    /// What a client reads is of one key, and so of one task. A process asks its own: of a task that runs in another process it has no status.
+    pub fn covers(&self, seen: &CausalClock) -> bool {
+        !self.settled.is_empty() && seen.is_covered_by(self.settled.iter().copied())
+    }
 }
 
 /// Whether a task runs.

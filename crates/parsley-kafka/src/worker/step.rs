@@ -121,7 +121,8 @@ impl Session<'_> {
             });
             is_overcome |= worker.failing.is_overcome_by(partition, &task.processed);
             let (deliveries, held) = (&task.processed, task.task.held());
-            board.committed(number, partition, counts, deliveries, held);
+            let settled = task.task.settled();
+            board.committed(number, partition, counts, deliveries, held, settled);
             // Committed is committed, whatever becomes of the local copy.
             applied = applied.and(task.committed(written, now_ms));
         }

@@ -128,9 +128,12 @@ impl Session<'_> {
                 let end = topic.and_then(|topic| self.consumer.known_end(topic, channel.partition));
                 end.map_or(0, |end| u64::try_from(end - position).unwrap_or(0))
             });
-            self.worker
-                .board
-                .ahead(self.worker.number, partition, lag.sum(), task.task.holds());
+            let (board, number) = (&self.worker.board, self.worker.number);
+            board.ahead(number, partition, lag.sum(), task.task.holds());
+            // What is not committed is not shown.
+            if !task.is_dirty {
+                board.settled(number, partition, task.task.settled());
+            }
         }
     }
 

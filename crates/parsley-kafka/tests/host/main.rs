@@ -4,6 +4,7 @@ mod aborts;
 mod account;
 mod audit;
 mod denied;
+mod edge;
 mod failures;
 mod foreign;
 mod guards;
