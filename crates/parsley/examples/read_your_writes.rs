@@ -298,6 +298,7 @@ fn ask(at: SocketAddr, request: &str, seen: Option<&str>, body: &str) -> Anyhow<
     Ok(got)
 }
 
+/// Serves, and asks.
 pub fn main() -> Anyhow<()> {
     let service = Arc::new(Service::new()?);
     let listener = TcpListener::bind("127.0.0.1:0")?;
