@@ -136,7 +136,7 @@ fn what_was_held_before_is_as_old_as_the_opening() {
 
 #[test]
 fn a_hold_is_warned_of_once_and_another_one_again() {
-    let events = Events::installed();
+    let events = Events::installed(&[]);
     let hand = Hand::new();
     let host = host(
         builder()
@@ -348,7 +348,7 @@ fn a_step_that_the_log_does_not_take_is_a_commit_failure() {
 
 #[test]
 fn deliveries_and_holds_are_told_with_coordinates_and_clocks() {
-    let events = Events::installed();
+    let events = Events::installed(&[]);
     let host = host(builder());
     let (orders, payments, log) = (text("orders"), text("payments"), text("log"));
     let tell = copying("tell", &[&orders, &payments], &log);
@@ -392,7 +392,7 @@ fn deliveries_and_holds_are_told_with_coordinates_and_clocks() {
 /// logic fail or panic, is refused, or is in a step that is given up. What an error of serde_json quotes is planted as well.
 #[test]
 fn no_event_says_what_a_record_says() {
-    let events = Events::installed();
+    let events = Events::installed(&[]);
     let planted = |what: &str| format!("planted/{what}\"ü~payload");
     let hand = Hand::new();
     let host = Host::builder()

@@ -5,8 +5,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use parsley_core::decide::Settled;
-use parsley_core::{Channel, Hold, Refusal};
+use parsley_core::{Channel, Refusal};
 use parsley_stage::Processed;
+use parsley_stage::report::{HoldReport, InputReport};
 
 use crate::status::{DeliveryEvent, Status, TaskState, TaskStatus, WorkerState, WorkerStatus};
 use crate::worker::Counts;
@@ -18,6 +19,13 @@ pub(crate) struct Board {
     shown: Mutex<Shown>,
     changed: Condvar,
     on_delivery: Option<Observer>,
+}
+
+/// What a look at a task has seen.
+pub(crate) struct Seen {
+    pub(crate) inputs: Vec<InputReport>,
+    pub(crate) holds: Vec<HoldReport>,
+    pub(crate) widest_clock_bytes: u64,
 }
 
 struct Shown {
@@ -134,16 +142,27 @@ impl Board {
         });
     }
 
-    /// What a task has before it: how many offsets, and what its heads wait for.
-    pub(crate) fn ahead(&self, worker: usize, partition: i32, lag: u64, holds: Vec<Hold>) {
+    /// What a task has before it: how far it has read of each input, and what its heads wait for.
+    pub(crate) fn ahead(&self, worker: usize, partition: i32, seen: Seen) {
+        let Seen {
+            inputs,
+            holds,
+            widest_clock_bytes,
+        } = seen;
         let is_news = self.lock().workers.get(worker).is_some_and(|status| {
             let task = status.tasks.get(&partition);
-            task.is_some_and(|task| task.lag != lag || task.holds != holds)
+            task.is_some_and(|task| {
+                task.inputs != inputs
+                    || task.holds != holds
+                    || task.widest_clock_bytes != widest_clock_bytes
+            })
         });
         if is_news {
             self.task(worker, partition, |task| {
-                task.lag = lag;
+                task.lag = inputs.iter().map(|input| input.lag).sum();
+                task.inputs = inputs;
                 task.holds = holds;
+                task.widest_clock_bytes = widest_clock_bytes;
             });
         }
     }
@@ -238,6 +257,11 @@ impl Board {
 
     pub(crate) fn retrying(&self, worker: usize, message: &str, attempt: u32) {
         self.change(worker, |status| {
+            for task in status.tasks.values_mut() {
+                if !matches!(task.state, TaskState::Refused(_)) {
+                    task.failed_steps += 1;
+                }
+            }
             status.state = WorkerState::Retrying {
                 message: message.to_owned(),
                 attempt,
@@ -246,7 +270,6 @@ impl Board {
     }
 
     pub(crate) fn failed(&self, worker: usize, message: &str) {
-        tracing::error!(worker, %message, "a worker is over");
         self.change(worker, |status| {
             status.state = WorkerState::Failed {
                 message: message.to_owned(),

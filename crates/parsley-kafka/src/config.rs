@@ -69,6 +69,8 @@ pub struct KafkaConfig {
     pub backoff_longest: Duration,
     /// How long a stop waits for the steps in flight before it gives them up. Default 30 s.
     pub stop_timeout: Duration,
+    /// After how long a record that is held is warned of in the log, once for each that stands first on its channel. Default 30 s.
+    pub hold_warning_after: Duration,
     /// How changelog topics are made that do not exist.
     pub changelog: ChangelogConfig,
     /// Further properties of librdkafka, for all clients: security, buffers. Those that the guarantee rests on are refused.
@@ -154,6 +156,7 @@ impl KafkaConfig {
             backoff_first: Duration::from_millis(100),
             backoff_longest: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(30),
+            hold_warning_after: Duration::from_secs(30),
             changelog: ChangelogConfig::default(),
             properties: BTreeMap::new(),
         }
@@ -212,6 +215,13 @@ impl KafkaConfig {
     #[must_use]
     pub fn transaction_timeout(mut self, transaction_timeout: Duration) -> Self {
         self.transaction_timeout = transaction_timeout;
+        self
+    }
+
+    /// Sets after how long a record that is held is warned of in the log.
+    #[must_use]
+    pub fn hold_warning_after(mut self, hold_warning_after: Duration) -> Self {
+        self.hold_warning_after = hold_warning_after;
         self
     }
 
@@ -431,6 +441,7 @@ impl fmt::Debug for KafkaConfig {
             .field("backoff_first", &self.backoff_first)
             .field("backoff_longest", &self.backoff_longest)
             .field("stop_timeout", &self.stop_timeout)
+            .field("hold_warning_after", &self.hold_warning_after)
             .field("changelog", &self.changelog)
             .field("properties", &shown(&self.properties))
             .finish()
@@ -456,6 +467,7 @@ struct ConfigFile {
     backoff_first_ms: Option<u64>,
     backoff_longest_ms: Option<u64>,
     stop_timeout_ms: Option<u64>,
+    hold_warning_after_ms: Option<u64>,
     #[serde(default)]
     changelog: ChangelogConfig,
     #[serde(default)]
@@ -500,6 +512,7 @@ impl ConfigFile {
             backoff_first: or(self.backoff_first_ms, defaults.backoff_first),
             backoff_longest: or(self.backoff_longest_ms, defaults.backoff_longest),
             stop_timeout: or(self.stop_timeout_ms, defaults.stop_timeout),
+            hold_warning_after: or(self.hold_warning_after_ms, defaults.hold_warning_after),
             changelog: self.changelog,
             properties: self
                 .librdkafka

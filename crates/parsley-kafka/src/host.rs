@@ -9,6 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parsley_stage::App;
+use parsley_stage::meter::{self, StageMeter};
+use parsley_stage::report::{Holds, Report};
 
 use crate::board::Board;
 use crate::cluster::Cluster;
@@ -188,7 +190,11 @@ impl KafkaHost {
             stop: StopFlag::default(),
             stop_timeout: self.config.stop_timeout,
             threads: Mutex::default(),
+            application: app.name().to_owned(),
         };
+        meter::describe();
+        let (application, workers) = (app.name(), self.config.workers * stages.len());
+        tracing::info!(application, workers, "an application starts");
         let mut number = 0;
         for (declared, resolved) in &stages {
             for _ in 0..self.config.workers {
@@ -201,6 +207,8 @@ impl KafkaHost {
                     refused: BTreeMap::new(),
                     failing: Default::default(),
                     unmarked: Vec::new(),
+                    meter: StageMeter::register(&app.name().into(), &declared.stage_name),
+                    watches: BTreeMap::new(),
                 };
                 // Should one not start, dropping `running` stops those that did.
                 let thread = std::thread::Builder::new()
@@ -229,6 +237,7 @@ pub struct KafkaRunning {
     stop: StopFlag,
     stop_timeout: Duration,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    application: String,
 }
 
 impl fmt::Debug for KafkaRunning {
@@ -243,6 +252,17 @@ impl KafkaRunning {
     /// What each worker is doing.
     pub fn status(&self) -> Status {
         self.board.status()
+    }
+
+    /// The same as plain data: this process's share of the application.
+    pub fn report(&self) -> Report {
+        self.status().report(&self.application)
+    }
+
+    /// What the tasks of this process hold, for how long, what it waits for, and which record is missing in the end; as of a look at most
+    /// half a second ago, or longer while a step is under way.
+    pub fn explain_holds(&self) -> Holds {
+        self.status().holds()
     }
 
     /// Waits until the status is as wished, or the time is over. Returns whether it is.

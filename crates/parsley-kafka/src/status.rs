@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parsley_core::decide::Settled;
-use parsley_core::{Channel, Hold, Offset, Refusal};
+use parsley_core::{Channel, Offset, Refusal};
 use parsley_stage::CausalClock;
+use parsley_stage::report::{
+    HoldReport, Holds, HostKind, InputReport, Report, Restoring, StateWord, TaskReport,
+    WorkerReport,
+};
 
 /// The state of an application in this process: one entry for each worker.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,6 +34,39 @@ impl Status {
         let mut tasks = self.tasks();
         let found = tasks.find(|(of, number, _)| (*of, *number) == (stage, partition));
         found.map(|(_, _, task)| task)
+    }
+
+    /// The same as plain data.
+    pub(crate) fn report(&self, application: &str) -> Report {
+        let tasks = self.workers.iter().flat_map(|worker| {
+            let tasks = worker.tasks.iter();
+            tasks.map(|(partition, task)| task.report(worker, *partition))
+        });
+        let mut tasks: Vec<TaskReport> = tasks.collect();
+        // Workers of a stage stand together, and each may have any of its partitions.
+        let in_order = |one: &TaskReport, other: &TaskReport| one.stage == other.stage;
+        for tasks in tasks.chunk_by_mut(in_order) {
+            tasks.sort_by_key(|task| task.partition);
+        }
+        Report {
+            application: application.to_owned(),
+            host: HostKind::Kafka,
+            tasks,
+            workers: self.workers.iter().map(WorkerStatus::report).collect(),
+        }
+    }
+
+    /// What all tasks hold.
+    pub(crate) fn holds(&self) -> Holds {
+        let mut holds: Vec<HoldReport> = self
+            .tasks()
+            .flat_map(|(_, _, task)| task.holds.iter().cloned())
+            .collect();
+        let in_order = |one: &HoldReport, other: &HoldReport| one.stage == other.stage;
+        for holds in holds.chunk_by_mut(in_order) {
+            holds.sort_by_key(|hold| (hold.place.partition, hold.place.topic_id));
+        }
+        Holds { holds }
     }
 
     /// Whether every worker has ended.
@@ -83,6 +120,74 @@ pub struct WorkerStatus {
     pub unanswered: u64,
 }
 
+impl WorkerStatus {
+    /// Its state in a word, why it is so, and how often in a row something has failed.
+    fn word(&self) -> (StateWord, Option<&str>, u32) {
+        match &self.state {
+            WorkerState::Running => (StateWord::Running, None, 0),
+            WorkerState::Retrying { message, attempt } => {
+                (StateWord::Retrying, Some(message), *attempt)
+            }
+            WorkerState::Unchecked => (StateWord::Unchecked, None, 0),
+            WorkerState::Failed { message } => (StateWord::Failed, Some(message), 0),
+            WorkerState::Stopped => (StateWord::Stopped, None, 0),
+        }
+    }
+
+    fn report(&self) -> WorkerReport {
+        let (state, message, attempt) = self.word();
+        WorkerReport {
+            stage: self.stage.to_string(),
+            number: self.number,
+            state,
+            message: message.map(str::to_owned),
+            attempt,
+            checks: self.checks,
+            sweeps: self.sweeps,
+            unanswered: self.unanswered,
+        }
+    }
+}
+
+impl TaskStatus {
+    /// What is so of the worker is so of its tasks, but for what a guard has stopped; and where a step has failed, of those that are to be
+    /// opened anew.
+    fn report(&self, worker: &WorkerStatus, partition: i32) -> TaskReport {
+        let (of_worker, message, attempt) = worker.word();
+        let own = match &self.state {
+            TaskState::Assigned => StateWord::Assigned,
+            TaskState::Restoring { .. } => StateWord::Restoring,
+            TaskState::Running => StateWord::Running,
+            TaskState::Refused(_) => StateWord::Refused,
+        };
+        let state = match (of_worker, own) {
+            (_, StateWord::Refused) | (StateWord::Running, _) => own,
+            (StateWord::Retrying, StateWord::Assigned) => of_worker,
+            (StateWord::Retrying, _) => own,
+            (StateWord::Unchecked, StateWord::Running) => of_worker,
+            (StateWord::Unchecked, _) => own,
+            _ => of_worker,
+        };
+        let mut report = TaskReport::new(&*worker.stage, partition, state);
+        if state == of_worker {
+            (report.message, report.attempt) = (message.map(str::to_owned), attempt);
+        }
+        if let TaskState::Refused(refusal) = &self.state {
+            report.refusal = Some(refusal.code);
+            report.message = Some(refusal.to_string());
+        }
+        if let TaskState::Restoring { records, left } = self.state {
+            report.restoring = Some(Restoring { records, left });
+        }
+        (report.received, report.dropped) = (self.received, self.dropped);
+        (report.delivered, report.held) = (self.delivered, self.held);
+        (report.steps, report.failed_steps) = (self.steps, self.failed_steps);
+        report.widest_clock_bytes = self.widest_clock_bytes;
+        report.inputs.clone_from(&self.inputs);
+        report
+    }
+}
+
 /// Whether a worker works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -123,13 +228,19 @@ pub struct TaskStatus {
     pub delivered: u64,
     /// Records taken in and waiting for others, now.
     pub held: u64,
-    /// What stands first on each input and waits, and for what. Looked at twice a second.
-    pub holds: Vec<Hold>,
+    /// What stands first on each input and waits, for how long, for what, and which record is missing in the end. Looked at twice a second.
+    pub holds: Vec<HoldReport>,
+    /// Where it reads, in channel order. Looked at twice a second.
+    pub inputs: Vec<InputReport>,
+    /// The longest clock received or sent since it was opened, in bytes. Looked at twice a second.
+    pub widest_clock_bytes: u64,
     /// How many offsets of its inputs are not read yet: records, markers, and what an open transaction of somebody else keeps from readers.
     /// Looked at twice a second.
     pub lag: u64,
     /// Steps committed, that of the opening included.
     pub steps: u64,
+    /// Steps given up because of a failure, of this task or of another one of its worker.
+    pub failed_steps: u64,
     /// Rounds that the sends of these steps took (`docs/protocol.md`, Send order): the acknowledgements of each are waited for before the next.
     pub rounds: u64,
     /// How far each input has been delivered in committed steps: everything up to there is, or will never come. Empty before the first.

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::TaskError;
+use parsley_stage::meter::StageMeter;
+use parsley_stage::watch::TaskWatch;
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer, ConsumerGroupMetadata};
 use rdkafka::types::RDKafkaErrorCode;
@@ -31,6 +33,7 @@ mod late;
 mod recover;
 mod step;
 mod task;
+mod telling;
 mod trouble;
 mod unmarked;
 mod watch;
@@ -75,6 +78,9 @@ pub(crate) struct Worker {
     pub(crate) failing: Failing,
     /// What was aborted, and may lack markers.
     pub(crate) unmarked: Vec<Unmarked>,
+    pub(crate) meter: StageMeter,
+    /// What is told of the tasks of the partitions that it has.
+    pub(crate) watches: BTreeMap<i32, TaskWatch>,
 }
 
 impl Worker {
@@ -84,9 +90,12 @@ impl Worker {
         if let Err(panic) = ended {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            // Its words may be an observer's; the panic hook and the status have them.
+            tracing::error!(group = %self.declared.group, worker = self.number, "a worker has panicked");
             self.board
                 .failed(self.number, text.unwrap_or("a panic without a message"));
         }
+        tracing::info!(group = %self.declared.group, worker = self.number, "a worker has ended");
         self.board.ended(self.number);
     }
 
@@ -102,6 +111,7 @@ impl Worker {
             if let Trouble::Stage(error) = &trouble
                 && !error.may_pass()
             {
+                tracing::error!(group = %self.declared.group, worker = self.number, %error, "a worker is over");
                 self.board.failed(self.number, &error.to_string());
                 return;
             }
@@ -118,7 +128,10 @@ impl Worker {
         let wait = self.failing.note(trouble.failed(), &self.declared.config);
         let (group, attempt) = (&self.declared.group, self.failing.attempts());
         let wait_ms = wait.as_millis();
-        tracing::warn!(%group, attempt, %trouble, wait_ms, "a step failed and will be tried again");
+        let failure = trouble.without_words();
+        tracing::warn!(%group, attempt, failure, wait_ms, "a step failed and will be tried again");
+        self.meter
+            .step_failed(!matches!(trouble, Trouble::Task { .. }));
         self.board
             .retrying(self.number, &trouble.to_string(), attempt);
         wait
@@ -225,7 +238,10 @@ impl<'a> Session<'a> {
             .and_then(|()| self.running().try_for_each(|(_, task)| task.rest()));
         if let Err(trouble) = ended {
             // What was not committed is done again after the next start.
-            tracing::warn!(%trouble, "the last step was given up");
+            tracing::warn!(
+                failure = trouble.without_words(),
+                "the last step was given up"
+            );
             let _ = self.abort(Instant::now() + LAST_ABORT);
         }
         End::Stopped
@@ -270,6 +286,7 @@ impl<'a> Session<'a> {
             until.min().unwrap_or(TURN).min(TURN)
         };
         self.feed(wait)?;
+        self.note_taken_in();
         self.deliver()?;
         let is_due = self.until_step_end() == Some(Duration::ZERO);
         let is_full = self.running().any(|(_, task)| task.task.step_is_full());
@@ -357,18 +374,16 @@ impl<'a> Session<'a> {
                     };
                     if !log.restore(restore, partition)? {
                         let (records, left) = restore.progress();
-                        self.worker
-                            .board
-                            .restoring(self.worker.number, partition, records, left);
+                        self.worker.show_restore(partition, records, left);
                         continue;
                     }
                     let Some(Slot::Restoring(restore)) = self.slots.remove(&partition) else {
                         continue;
                     };
-                    let (group, (records, _)) = (&declared.group, restore.progress());
-                    tracing::info!(%group, partition, records, "the state is read back");
+                    self.worker.show_restored(partition, restore.progress().0);
                     self.slots.insert(partition, Slot::Assigned);
                     let task = RunningTask::open(*restore, log, partition)?;
+                    self.worker.watch_opened(partition, &task.task);
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
                     has_opened = true;
                 }
@@ -478,6 +493,7 @@ impl<'a> Session<'a> {
         let numbers: Vec<i32> = self.slots.keys().copied().collect();
         tracing::info!(group = %self.worker.declared.group, ?numbers, "partitions were assigned");
         self.worker.board.assigned(self.worker.number, &numbers);
+        self.worker.watch_tasks(&numbers, &self.resolved);
         for partition in numbers {
             if let Some(refusal) = self.worker.refused.get(&partition) {
                 self.worker
@@ -509,6 +525,7 @@ impl<'a> Session<'a> {
         self.membership = None;
         self.late.clear();
         self.worker.board.assigned(self.worker.number, &[]);
+        self.worker.watches.clear();
         self.ahead.clear();
         self.consumer.consumer().unassign()?;
         ended

@@ -8,7 +8,7 @@
 //!
 //! let mut task = TaskReport::new("settle", 0, StateWord::Running);
 //! task.delivered = 7;
-//! let report = Report { application: "shop".into(), host: HostKind::Embedded, tasks: vec![task] };
+//! let report = Report { application: "shop".into(), host: HostKind::Embedded, tasks: vec![task], workers: vec![] };
 //! let json = serde_json::to_value(&report)?;
 //! assert_eq!((&json["host"], &json["tasks"][0]["state"]), (&"embedded".into(), &"running".into()));
 //! assert_eq!(json["tasks"][0]["delivered"], 7);
@@ -38,6 +38,29 @@ pub struct Report {
     pub host: HostKind,
     /// The tasks that this host has, stages in the order declared, partitions in order.
     pub tasks: Vec<TaskReport>,
+    /// What runs them, where a worker has several tasks, and may have none yet: on Kafka.
+    pub workers: Vec<WorkerReport>,
+}
+
+/// What a worker is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkerReport {
+    /// The stage.
+    pub stage: String,
+    /// Its number among the application's workers in this process.
+    pub number: usize,
+    /// Whether it works.
+    pub state: StateWord,
+    /// Why it does not, or what failed; as in [`TaskReport::message`].
+    pub message: Option<String>,
+    /// How often in a row a step has failed.
+    pub attempt: u32,
+    /// How often log starts and identities were judged.
+    pub checks: u64,
+    /// How often it was looked for what was deleted of what stamps claim.
+    pub sweeps: u64,
+    /// How often the cluster did not answer either, or for high watermarks.
+    pub unanswered: u64,
 }
 
 /// A kind of host.
@@ -224,6 +247,16 @@ mod tests {
             application: "shop".into(),
             host: HostKind::Kafka,
             tasks: vec![task],
+            workers: vec![WorkerReport {
+                stage: "settle".into(),
+                number: 0,
+                state: StateWord::Unchecked,
+                message: None,
+                attempt: 0,
+                checks: 1,
+                sweeps: 2,
+                unanswered: 3,
+            }],
         };
         let expected = json!({
             "application": "shop", "host": "kafka", "tasks": [{
@@ -231,6 +264,10 @@ mod tests {
                 "attempt": 0, "received": 0, "dropped": 0, "delivered": 0, "held": 0, "steps": 0, "failed_steps": 0,
                 "widest_clock_bytes": 0, "restoring": {"records": 3, "left": 4},
                 "inputs": [{"topic": "orders", "partition": 1, "position": 9, "lag": 2, "held": 1, "oldest_hold_ms": 250}],
+            }],
+            "workers": [{
+                "stage": "settle", "number": 0, "state": "unchecked", "message": null, "attempt": 0, "checks": 1, "sweeps": 2,
+                "unanswered": 3,
             }],
         });
         assert_eq!(serde_json::to_value(&report).expect("plain data"), expected);

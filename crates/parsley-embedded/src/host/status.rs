@@ -34,6 +34,7 @@ impl Status {
             application: self.application.clone(),
             host: HostKind::Embedded,
             tasks: self.tasks.iter().map(|task| task.report(now_ms)).collect(),
+            workers: Vec::new(),
         }
     }
 

@@ -1,14 +1,19 @@
 //! What a process tells of itself: a recorder of metrics and a subscriber to events, for all that a test binary runs.
+#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::dynamic_filter_fn;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::prelude::*;
 
 /// Metrics by name and labels, `name{label="value",…}`, as they are.
 #[derive(Clone, Default)]
@@ -142,18 +147,23 @@ impl<'a> MakeWriter<'a> for Events {
 }
 
 impl Events {
-    /// Those of this process.
-    pub fn installed() -> &'static Self {
-        static EVENTS: LazyLock<Events> = LazyLock::new(|| {
+    /// Those of this process, on threads whose names begin with one of these; on all, if none is named.
+    pub fn installed(threads: &'static [&'static str]) -> &'static Self {
+        static EVENTS: OnceLock<Events> = OnceLock::new();
+        EVENTS.get_or_init(|| {
             let events = Events::default();
-            tracing_subscriber::fmt()
-                .with_max_level(tracing_subscriber::filter::LevelFilter::TRACE)
+            let is_wanted = move |_: &tracing::Metadata<'_>, _: &Context<'_, Registry>| {
+                let current = std::thread::current();
+                let name = current.name().unwrap_or_default();
+                threads.is_empty() || threads.iter().any(|wanted| name.starts_with(wanted))
+            };
+            let layer = tracing_subscriber::fmt::layer()
                 .with_ansi(false)
                 .with_writer(events.clone())
-                .init();
+                .with_filter(dynamic_filter_fn(is_wanted));
+            tracing_subscriber::registry().with(layer).init();
             events
-        });
-        &EVENTS
+        })
     }
 
     /// The lines that have all of these texts in them.

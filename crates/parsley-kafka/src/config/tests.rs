@@ -30,6 +30,7 @@ fn everything_can_be_set() {
          backoff_first_ms = 10
          backoff_longest_ms = 11
          stop_timeout_ms = 12
+         hold_warning_after_ms = 15
          changelog = { replication = 3, min_insync_replicas = 2 }
          [librdkafka]
          \"security.protocol\" = \"plaintext\"
@@ -54,6 +55,7 @@ fn everything_can_be_set() {
         backoff_first: ms(10),
         backoff_longest: ms(11),
         stop_timeout: ms(12),
+        hold_warning_after: ms(15),
         changelog: ChangelogConfig {
             replication: Some(3),
             min_insync_replicas: Some(2),

@@ -82,6 +82,9 @@ impl Session<'_> {
         self.worker
             .board
             .refused(self.worker.number, partition, &refusal);
+        if let Some(watch) = self.worker.watches.get(&partition) {
+            watch.refused(refusal.code);
+        }
         self.worker.refused.insert(partition, refusal);
     }
 }

@@ -62,7 +62,7 @@ impl Session<'_> {
 
     /// Ends the step at hand: the later rounds, the changelog with the positions beside it, the commit; then the local state.
     pub(super) fn end_step(&mut self) -> Result<(), Trouble> {
-        self.step_since = None;
+        let begun = self.step_since.take().unwrap_or_else(Instant::now);
         if !self.running().any(|(_, task)| task.is_dirty) && !self.producer.is_open() {
             return Ok(());
         }
@@ -123,9 +123,13 @@ impl Session<'_> {
             let (deliveries, held) = (&task.processed, task.task.held());
             let settled = task.task.settled();
             board.committed(number, partition, counts, deliveries, held, settled);
+            worker.step_committed(partition, task);
             // Committed is committed, whatever becomes of the local copy.
             applied = applied.and(task.committed(written, now_ms));
         }
+        self.worker
+            .meter
+            .step_committed(begun.elapsed().as_secs_f64());
         if is_overcome {
             self.recovered();
         }

@@ -46,6 +46,14 @@ impl Trouble {
         }
     }
 
+    /// The same without the words of the application's error, which may quote what a record says: for logs (decision T16).
+    pub(super) fn without_words(&self) -> String {
+        match self {
+            Self::Task { error, .. } => error.without_words().to_string(),
+            trouble => trouble.to_string(),
+        }
+    }
+
     /// Whether the clients have to be made anew.
     pub(super) fn is_fatal(&self) -> bool {
         match self {

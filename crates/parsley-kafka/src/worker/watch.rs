@@ -75,6 +75,8 @@ impl Session<'_> {
             let swept = self.sweep();
             if self.was_answered("stamps were not relieved of what was deleted", swept)? {
                 self.worker.board.swept(self.worker.number);
+            } else {
+                self.worker.meter.sweep_skipped();
             }
         }
         if is_due(&mut self.watch.evidence, EVIDENCE) {
@@ -117,24 +119,6 @@ impl Session<'_> {
             self.worker.board.overdue(self.worker.number, is_overdue);
         }
         is_overdue
-    }
-
-    /// Shows what each task has before it.
-    fn show_ahead(&self) {
-        for (&partition, slot) in &self.slots {
-            let Slot::Running(task) = slot else { continue };
-            let lag = task.positions.iter().map(|(channel, position)| {
-                let topic = self.resolved.name_of(channel.topic);
-                let end = topic.and_then(|topic| self.consumer.known_end(topic, channel.partition));
-                end.map_or(0, |end| u64::try_from(end - position).unwrap_or(0))
-            });
-            let (board, number) = (&self.worker.board, self.worker.number);
-            board.ahead(number, partition, lag.sum(), task.task.holds());
-            // What is not committed is not shown.
-            if !task.is_dirty {
-                board.settled(number, partition, task.task.settled());
-            }
-        }
     }
 
     /// The stage's topics that are gone. A topic that is another one by now, an input of another size, or a changelog that is not there any

@@ -18,8 +18,13 @@ mod reader;
 mod restore;
 mod signals;
 mod steps;
+#[path = "../../../parsley-embedded/tests/support/told.rs"]
+mod telling;
+mod told;
 mod traps;
 mod two_instances;
+
+#[allow(dead_code, reason = "each test binary uses a part")]
 mod world;
 
 /// One broker, on which everybody may do everything until a test denies it.

@@ -7,7 +7,6 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use parsley_core::Wait;
 use parsley_kafka::{KafkaConfig, TaskState};
 use parsley_stage::App;
 
@@ -137,10 +136,8 @@ pub fn play(config: KafkaConfig, app: &App) {
             }
             (told.steps, told.received) = (task.steps, task.received);
             (told.held, told.delivered) = (task.held, task.delivered);
-            if let Some(Wait::Offset { code, .. }) =
-                task.holds.first().and_then(|hold| hold.waits.first())
-            {
-                told.reason = code.to_string();
+            if let Some(wait) = task.holds.first().and_then(|hold| hold.waits.first()) {
+                told.reason = wait.code.to_string();
             }
         }
         say(told);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use kafka_cluster::proxy::{Action, ApiKey, Proxy, Requests, Rule};
 use parsley_core::{Channel, Clock, MemoryStore, OpenFacts, SenderId, Wait};
 use parsley_kafka::KafkaHost;
+use parsley_stage::report::HoldReport;
 use parsley_stage::{App, RawSend, Stage, Task, TaskConfig, TopicInfo};
 use rdkafka::admin::{NewTopic, TopicReplication};
 use rdkafka::producer::Producer;
@@ -239,7 +240,8 @@ fn trap_13_without_rounds_the_contradiction_is_written() {
     assert_eq!((task.delivered, task.held), (0, 4), "{task:#?}");
     let crossed = |from: &str, to: &str| {
         let from = topics.channel(from);
-        let hold = task.holds.iter().find(|hold| hold.channel == from);
+        let holds = task.holds.iter().map(HoldReport::to_hold);
+        let hold = { holds }.find(|hold| hold.channel == from);
         let hold = hold.expect("its head is held");
         let on_other = |wait: &Wait| wait.channel() == topics.channel(to);
         let waits_for_other = !hold.waits.is_empty() && hold.waits.iter().all(on_other);
