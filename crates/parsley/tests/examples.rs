@@ -192,3 +192,19 @@ fn malformed_runs() {
         ],
     );
 }
+
+#[path = "../examples/ticks.rs"]
+#[allow(dead_code, reason = "an example's `main`")]
+mod ticks;
+
+#[test]
+fn ticks_runs() {
+    runs(
+        ticks::run,
+        &[
+            "the books hold: closings:0@0 waits for sales:0 up to 1, of which nothing is known (vc-hold-not-fetched)",
+            "closing 1: 7 sold",
+            "closing 2: 7 sold",
+        ],
+    );
+}

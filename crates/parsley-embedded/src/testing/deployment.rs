@@ -24,6 +24,7 @@ impl TestDriver {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn crash(&mut self, stage: &str, partition: i32) -> Result<(), DriverError> {
+        self.schedules.remove(&(stage.to_owned(), partition));
         self.drive(stage, partition, |stepper| stepper.crash(stage, partition))
     }
 
@@ -56,12 +57,15 @@ impl TestDriver {
         deliveries: usize,
     ) -> Result<StepReport, DriverError> {
         let reads = self.without_withheld(stage, partition, Reads::everything());
+        self.make_tick_due(stage, partition)?;
+        self.schedules.remove(&(stage.to_owned(), partition));
         self.drive(stage, partition, |stepper| {
             stepper.crash_in_step(stage, partition, &reads, deliveries)
         })
     }
 
-    /// Opens a task from what it has committed. One that is open is crashed first.
+    /// Opens a task from what it has committed. One that is open is crashed first. Behind a crash its ticks are counted anew; behind a failure they are
+    /// due as they were.
     ///
     /// # Errors
     ///
@@ -78,7 +82,12 @@ impl TestDriver {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restart(&mut self, stage: &str, partition: i32) -> Result<Opening, DriverError> {
-        self.drive(stage, partition, |stepper| stepper.open(stage, partition))
+        if self.is_open(stage, partition)? {
+            self.crash(stage, partition)?;
+        }
+        let opening = self.drive(stage, partition, |stepper| stepper.open(stage, partition))?;
+        self.begin_schedule(stage, partition);
+        Ok(opening)
     }
 
     /// Whether a task is open.
@@ -137,15 +146,19 @@ impl TestDriver {
             .map(|(stage, partition)| (stage.to_owned(), partition))
             .collect();
         let mut opened = Ok(());
-        for (stage, partition) in tasks {
-            if let Err(error) = stepper.open(&stage, partition) {
-                opened = opened.and(Err(of_task(&stage, partition, error)));
+        for (stage, partition) in &tasks {
+            if let Err(error) = stepper.open(stage, *partition) {
+                opened = opened.and(Err(of_task(stage, *partition, error)));
             }
         }
         self.deployed = Some(Deployed {
             app: app.clone(),
             stepper,
         });
+        self.schedules.clear();
+        for (stage, partition) in &tasks {
+            self.begin_schedule(stage, *partition);
+        }
         opened
     }
 

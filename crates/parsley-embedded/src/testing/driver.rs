@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use parsley_core::Offset;
-use parsley_stage::{App, Codec, Processed, Topic};
+use parsley_stage::{App, Codec, Processed, TickSchedule, Topic};
 
 use super::builder::TestDriverBuilder;
 use super::error::DriverError;
@@ -40,6 +40,7 @@ use crate::{Appended, Host, NewRecord, Reads, StepError, StepReport, Stepper};
 pub struct TestDriver {
     pub(super) host: Host,
     clock: Arc<AtomicI64>,
+    pub(super) start_ms: i64,
     pub(super) partitions: i32,
     steps_max: usize,
     pub(super) deployed: Option<Deployed>,
@@ -47,6 +48,8 @@ pub struct TestDriver {
     /// By stage and topic, what its tasks do not get.
     pub(super) withheld: BTreeMap<(String, String), Withheld>,
     pub(super) readers: BTreeMap<String, Reader>,
+    /// When tasks that tick do so next.
+    pub(super) schedules: BTreeMap<(String, i32), TickSchedule>,
 }
 
 /// An application and its tasks.
@@ -132,6 +135,7 @@ impl TestDriver {
         steps_max: usize,
     ) -> Self {
         Self {
+            start_ms: clock.load(Ordering::SeqCst),
             host,
             clock,
             partitions,
@@ -140,6 +144,7 @@ impl TestDriver {
             deliveries: Vec::new(),
             withheld: BTreeMap::new(),
             readers: BTreeMap::new(),
+            schedules: BTreeMap::new(),
         }
     }
 
@@ -271,7 +276,7 @@ impl TestDriver {
         }
     }
 
-    /// Takes one step of a task: reads on, delivers what can be delivered, commits. What it reads is all that is not
+    /// Takes one step of a task: reads on, emits a tick if one is due, delivers what can be delivered, commits. What it reads is all that is not
     /// [withheld](TestDriver::withhold).
     ///
     /// # Errors
@@ -316,9 +321,11 @@ impl TestDriver {
         reads: Reads,
     ) -> Result<StepReport, DriverError> {
         let reads = self.without_withheld(stage, partition, reads);
+        self.make_tick_due(stage, partition)?;
         let step = self.drive(stage, partition, |stepper| {
             stepper.step(stage, partition, &reads)
         })?;
+        self.ticked(stage, partition);
         let name: Arc<str> = stage.into();
         let delivered = step.delivered.iter().map(|record| Delivered {
             stage: Arc::clone(&name),
@@ -413,7 +420,9 @@ impl TestDriver {
         self.clock.load(Ordering::SeqCst)
     }
 
-    /// Moves the driver's clock, which nothing else does. It gives the timestamps of records that name none.
+    /// Moves the driver's clock, which nothing else does. It gives the timestamps of records that name none, and makes ticks due, which the next
+    /// steps emit. A tick is due one interval after its task was opened, and from then on once an interval; intervals that were leapt over come
+    /// to one tick, as on a host that was late (`docs/protocol.md`, Tick record).
     ///
     /// ```
     #[doc = include_str!("shop.txt")]

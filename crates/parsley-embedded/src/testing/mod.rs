@@ -8,6 +8,7 @@ mod error;
 mod piping;
 mod probe;
 mod states;
+mod ticking;
 mod withhold;
 
 pub use builder::TestDriverBuilder;
