@@ -208,3 +208,18 @@ fn ticks_runs() {
         ],
     );
 }
+
+#[path = "../examples/edge_client.rs"]
+#[allow(dead_code, reason = "an example's `main`")]
+mod edge_client;
+
+#[test]
+fn edge_client_runs() {
+    runs(
+        edge_client::run,
+        &[
+            "without a clock: paid for nothing, 48 was never quoted",
+            "with a clock: ordered at 48, paid",
+        ],
+    );
+}
