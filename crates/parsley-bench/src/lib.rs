@@ -16,6 +16,8 @@ pub mod release;
 pub mod restore;
 pub mod stamp;
 pub mod stream;
+#[cfg(feature = "embedded")]
+pub mod told;
 mod world;
 
 /// How many records a step takes in where the work is a stream of them, unless the figure says otherwise: as many as the embedded host

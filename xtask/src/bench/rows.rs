@@ -197,6 +197,8 @@ pub const ROWS: &[Row] = &[
     .original(49e6)
     .faster(4.0)
     .unit(Unit::Milliseconds),
+    row("task, 4 claims", "task/step/silent"),
+    row("task, 4 claims, with metrics and status", "task/step/told").near("task/step/silent", 1.05),
     row("embedded, in memory", "embedded/two stages/in memory").unit(Unit::PerSecond),
     row("embedded, durable", "embedded/two stages/durable").unit(Unit::PerSecond),
 ];
