@@ -32,6 +32,7 @@ impl Observed for Shop {
             application: "shop".into(),
             host: HostKind::Embedded,
             tasks: vec![task],
+            workers: Vec::new(),
         }
     }
 

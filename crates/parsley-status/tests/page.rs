@@ -280,6 +280,7 @@ impl Observed for Hostile {
             application: HOSTILE.into(),
             host: HostKind::Embedded,
             tasks: vec![task],
+            workers: Vec::new(),
         }
     }
 
