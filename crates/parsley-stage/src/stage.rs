@@ -148,6 +148,19 @@ impl Stage {
     }
 
     /// The same for the state of ticks: whether the stage has ticks, and keeps their state with this codec.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use parsley_stage::{Stage, Topic, codec};
+    ///
+    /// let visits = Topic::new("visits", codec::string(), codec::string());
+    /// let count = Stage::stateless("count")
+    ///     .on(&visits, |_visit, _out| Ok(()))
+    ///     .ticks(Duration::from_secs(1), codec::u64(), |seconds, _tick, _out| { *seconds += 1; Ok(()) })
+    ///     .build()?;
+    /// assert!(count.keeps_ticks(&codec::u64()) && !count.keeps_ticks(&codec::i64()));
+    /// # Ok::<(), parsley_stage::BuildError>(())
+    /// ```
     pub fn keeps_ticks<T>(&self, state: &Codec<T>) -> bool {
         let ticks = self.0.ticks.as_ref();
         ticks.is_some_and(|ticks| ticks.state == *state.id())

@@ -1,8 +1,8 @@
 //! Commands, events and views: who reads all three is handed them in the order in which they came of each other.
 //!
-//! A commander decides what becomes of a command and writes events, a projector makes views of events, and a reconciler checks that each view is explained by
-//! an event, and each event by a command. Three topics, two processors between the first and the last: in the order of arrival all six orders of a command, its
-//! event and its view can be seen. Here there is one, whichever topics are late.
+//! A commander decides what becomes of a command and writes events, a projector makes views of events, and a reconciler checks that
+//! each view is explained by an event, and each event by a command. Three topics, two processors between the first and the last: in the
+//! order of arrival all six orders of a command, its event and its view can be seen. Here there is one, whichever topics are late.
 
 use std::error::Error;
 

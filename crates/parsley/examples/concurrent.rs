@@ -1,8 +1,8 @@
 //! What causal order does not promise: an order between records that know nothing of each other.
 //!
-//! Ann and Bob book the last seat at the same time, at two offices that write to two topics. Neither has seen the other's booking, so either may be delivered first, and
-//! both outcomes are right: causal order is no total order. What holds in both: one of them gets the seat, and the letter to the loser is read after the
-//! ticket that it speaks of.
+//! Ann and Bob book the last seat at the same time, at two offices that write to two topics. Neither has seen the other's booking, so
+//! either may be delivered first, and both outcomes are right: causal order is no total order. What holds in both: one of them gets the
+//! seat, and the letter to the loser is read after the ticket that it speaks of.
 
 use std::collections::BTreeSet;
 use std::error::Error;

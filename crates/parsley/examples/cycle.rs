@@ -1,8 +1,8 @@
 //! A cycle: buyer and seller bargain over two topics until they agree, and a notary reads along.
 //!
-//! Each bid answers an offer and each offer a bid, so the stages feed one another; each gives way by half of what lies between them, and the cycle ends by itself.
-//! The notary writes the talk down. Bids and offers are on two topics, and in the order of arrival an answer can be written above its question. Here the
-//! minutes alternate, however late one of the two sides is read.
+//! Each bid answers an offer and each offer a bid, so the stages feed one another; each gives way by half of what lies between them,
+//! and the cycle ends by itself. The notary writes the talk down. Bids and offers are on two topics, and in the order of arrival an
+//! answer can be written above its question. Here the minutes alternate, however late one of the two sides is read.
 
 use std::error::Error;
 

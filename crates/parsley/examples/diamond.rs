@@ -1,8 +1,8 @@
 //! A diamond: a request is priced by one processor and looked up in the stock by another, and an offer is made of both answers.
 //!
-//! The customer service reads prices, stock and offers. An offer depends on both branches of the diamond; in the order of arrival it may come ahead of
-//! either, and an employee would see an offer without the price that it was made of. Between the two branches themselves there is no order: neither
-//! knows of the other, and either may come first.
+//! The customer service reads prices, stock and offers. An offer depends on both branches of the diamond; in the order of arrival it
+//! may come ahead of either, and an employee would see an offer without the price that it was made of. Between the two branches
+//! themselves there is no order: neither knows of the other, and either may come first.
 
 use std::error::Error;
 

@@ -1,8 +1,9 @@
 //! Plain clients at the edge: a customer who reads a quote and orders because of it, and a cashier who goes on from there.
 //!
-//! Neither is a stage: they read and write with any Kafka client. What ties their records to what they have seen is a `CausalClock` that they carry: it
-//! observes what was read and what was written, and stamps what is written next; as bytes it goes from one service to another. Without it the order
-//! overtakes its quote, as it may in Kafka, and the desk has to refuse it. With it the desk is handed the quote first.
+//! Neither is a stage: they read and write with any Kafka client. What ties their records to what they have seen is a `CausalClock`
+//! that they carry: it observes what was read and what was written, and stamps what is written next; as bytes it goes from one service
+//! to another. Without it the order overtakes its quote, as it may in Kafka, and the desk has to refuse it. With it the desk is handed
+//! the quote first.
 
 use std::error::Error;
 

@@ -1,8 +1,9 @@
 //! Event notification: a small event says that something has changed, and what it is stands on another topic.
 //!
-//! A document is stored, then announced; the announcement carries a version and no text. Indexers, mailers and caches react to announcements by looking the
-//! document up. In the order of arrival they look it up too early and find the version before, or nothing, which is why such consumers retry. Here the document has
-//! been delivered when its announcement comes, at the announced version at least.
+//! A document is stored, then announced; the announcement carries a version and no text. Indexers, mailers and caches react to
+//! announcements by looking the document up. In the order of arrival they look it up too early and find the version before, or nothing,
+//! which is why such consumers retry. Here the document has been delivered when its announcement comes, at the announced version at
+//! least.
 
 use std::error::Error;
 

@@ -1,8 +1,8 @@
 //! Many sources, one consumer: an account is opened, money comes in, money goes out, on a topic each.
 //!
-//! A deposit goes to an account that its sender knows to be open, and a withdrawal is made by somebody who has seen the deposit. The bank reads three
-//! topics, each at its own pace. In the order of arrival it would have to refuse what is right, or take back what it refused; here it is handed
-//! causes first, and a balance that is too low is too low.
+//! A deposit goes to an account that its sender knows to be open, and a withdrawal is made by somebody who has seen the deposit. The
+//! bank reads three topics, each at its own pace. In the order of arrival it would have to refuse what is right, or take back what it
+//! refused; here it is handed causes first, and a balance that is too low is too low.
 
 use std::error::Error;
 

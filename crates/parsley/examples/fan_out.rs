@@ -1,8 +1,8 @@
 //! One command, several effects, and a reply: the effects come before the reply.
 //!
-//! A seat is booked: the booking goes to `seats`, the invoice to `invoices`, and only then the confirmation to `replies`. They travel on three
-//! topics, and nothing in Kafka keeps the confirmation from being read first; whoever then looks for the booking finds none. Here each send
-//! depends on those that the same step made before it, so a reply is delivered behind every effect that it confirms.
+//! A seat is booked: the booking goes to `seats`, the invoice to `invoices`, and only then the confirmation to `replies`. They travel
+//! on three topics, and nothing in Kafka keeps the confirmation from being read first; whoever then looks for the booking finds none.
+//! Here each send depends on those that the same step made before it, so a reply is delivered behind every effect that it confirms.
 
 use std::error::Error;
 

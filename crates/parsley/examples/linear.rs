@@ -1,8 +1,8 @@
 //! A line of processors: an order is charged, a charge is shipped, and the parcel's way is looked up at a desk.
 //!
-//! The desk reads both ends of the line: orders, and the parcels that come of them two processors later. In the order of arrival a parcel can be
-//! there before its order, whenever the orders' partition is the slower one. Here it waits. The processor in the middle of the line does not read
-//! orders at all: what it passes on still says where it comes from.
+//! The desk reads both ends of the line: orders, and the parcels that come of them two processors later. In the order of arrival a
+//! parcel can be there before its order, whenever the orders' partition is the slower one. Here it waits. The processor in the middle
+//! of the line does not read orders at all: what it passes on still says where it comes from.
 
 use std::error::Error;
 

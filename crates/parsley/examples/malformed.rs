@@ -1,8 +1,8 @@
 //! Malformed input has a sink of its own, and stays in its place in the order.
 //!
-//! A meter writes readings, and now and then something that is none. A codec that fails would have the step tried again for good; `codec::fallible` hands
-//! the bytes to the logic, which sends them, with the reason, to where somebody looks. That somebody reads the raw readings too, and is handed a reading before the
-//! complaint about it, so a complaint can be looked up at once.
+//! A meter writes readings, and now and then something that is none. A codec that fails would have the step tried again for good;
+//! `codec::fallible` hands the bytes to the logic, which sends them, with the reason, to where somebody looks. That somebody reads the
+//! raw readings too, and is handed a reading before the complaint about it, so a complaint can be looked up at once.
 
 use std::error::Error;
 

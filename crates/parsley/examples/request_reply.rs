@@ -1,8 +1,8 @@
 //! Request and reply over two topics, and a third party that reads both.
 //!
-//! A gateway turns clicks into requests, a service answers, and a monitor measures how long each request took. A reply has no meaning without its request; in
-//! the order of arrival the monitor would have to park replies of requests that it has not seen, for how long nobody knows. Here no reply is handed to it
-//! before its request, so one without a request is an error, and says so.
+//! A gateway turns clicks into requests, a service answers, and a monitor measures how long each request took. A reply has no meaning
+//! without its request; in the order of arrival the monitor would have to park replies of requests that it has not seen, for how long
+//! nobody knows. Here no reply is handed to it before its request, so one without a request is an error, and says so.
 
 use std::error::Error;
 use std::time::Duration;

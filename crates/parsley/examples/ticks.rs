@@ -1,9 +1,10 @@
 //! Ticks: a till is closed every minute, and the books say what was sold until then.
 //!
-//! Nothing is sold at the moment when a till is closed: the closing has no record that it could be a reaction to, so the till ticks. The policy is the till's own
-//! (a closing once a minute, and one late closing where several were missed), and its clock decides when. What belongs to a closing is not left to clocks:
-//! whoever is handed it has been handed every sale that the till had seen by then. In the order of arrival a closing overtakes sales, and the books are cut
-//! wherever the topics happened to be; comparing timestamps only moves the cut to where the clocks happened to be.
+//! Nothing is sold at the moment when a till is closed: the closing has no record that it could be a reaction to, so the till ticks.
+//! The policy is the till's own (a closing once a minute, and one late closing where several were missed), and its clock decides when.
+//! What belongs to a closing is not left to clocks: whoever is handed it has been handed every sale that the till had seen by then. In
+//! the order of arrival a closing overtakes sales, and the books are cut wherever the topics happened to be; comparing timestamps only
+//! moves the cut to where the clocks happened to be.
 
 use std::error::Error;
 use std::time::Duration;

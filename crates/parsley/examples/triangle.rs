@@ -1,8 +1,8 @@
 //! Base and derived: postings, balances that a processor makes of them, and an auditor that reads both and compares.
 //!
-//! The most common race of stream processing: a derived record can overtake the base record that it was made of, since the two are on different topics.
-//! An auditor then reports a difference that is none, waits a minute, and looks again. Here it is handed the posting first, so that a difference that
-//! it finds is one.
+//! The most common race of stream processing: a derived record can overtake the base record that it was made of, since the two are on
+//! different topics. An auditor then reports a difference that is none, waits a minute, and looks again. Here it is handed the posting
+//! first, so that a difference that it finds is one.
 
 use std::error::Error;
 

@@ -40,7 +40,7 @@
 //!
 //! | Feature | On by default | What | Needs |
 //! |---|---|---|---|
-//! | `embedded` | yes | the host that runs an application in this process, and `TestDriver` (module `embedded`) | |
+//! | `embedded` | yes | the host that runs an application in this process (module `embedded`), and `TestDriver` (module `testing`) | |
 //! | `kafka` | | the host on Apache Kafka (module `kafka`) | make, a C++ compiler, zlib's headers: librdkafka is built |
 //! | `ssl` | | with `kafka`: TLS, SCRAM, OAUTHBEARER | the system's OpenSSL with its headers |
 //! | `ssl-vendored` | | the same | OpenSSL is built |
@@ -53,6 +53,7 @@
 //! |---|---|
 //! | declare | [`Topic`], [`codec`], [`Stage`], [`App`] |
 //! | write logic | [`Message`], [`Outbox`], [`Outcome`] |
+//! | try out codecs and logic on samples, as part of your tests | [`probe`] |
 //! | read what was delivered, and what had to wait | [`audit`] |
 //! | show what runs, what is held and which record is missing | [`report`] |
 //! | produce and consume beside the stages, read your own writes | [`CausalClock`], [`edge`] |
@@ -67,7 +68,7 @@ pub use parsley_stage::{
     BoxError, BuildError, CausalClock, Codec, FailureKind, Initial, Message, NameFault, Named,
     Outbox, Outcome, Part, Processed, RawSend, SendError, SendOrder, Stage, StageBuilder, Stateful,
     Stateless, StepCommit, Task, TaskConfig, TaskError, Tick, TickSchedule, TickTopicWidth, To,
-    Topic, TopicInfo, audit, codec, edge, fold, partition, report,
+    Topic, TopicInfo, audit, codec, edge, fold, partition, probe, report,
 };
 
 /// The protocol as a pure state machine: what records, positions, clocks and stores are made of.

@@ -64,8 +64,8 @@ impl TestDriver {
         })
     }
 
-    /// Opens a task from what it has committed. One that is open is crashed first. Behind a crash its ticks are counted anew; behind a failure they are
-    /// due as they were.
+    /// Opens a task from what it has committed. One that is open is crashed first. Behind a crash its ticks are counted anew; behind a failure
+    /// they are due as they were.
     ///
     /// # Errors
     ///

@@ -123,6 +123,16 @@ pub enum DriverError {
 
 impl DriverError {
     /// Why a task's execution ended, if that is the error.
+    ///
+    /// ```
+    #[doc = include_str!("shop.txt")]
+    /// let mut driver = TestDriver::new(&app)?;
+    /// driver.input(&payments).send("ann", 5_u64)?;
+    /// let error = driver.run().unwrap_err();
+    /// let failure = error.task_end().and_then(|end| end.application()).expect("logic fails");
+    /// assert_eq!(failure.message, "paid more than was ordered");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn task_end(&self) -> Option<&crate::TaskEnd> {
         match self {
             Self::Task { error, .. } => error.end(),

@@ -109,7 +109,8 @@ impl<'a, K, V> Input<'a, K, V> {
         self
     }
 
-    /// Has the record carry a clock, merged with what [`Input::caused_by`] claims.
+    /// Has the record carry a clock, merged with what [`Input::caused_by`] claims. That of an edge client is
+    /// [`CausalClock::claims`](parsley_stage::CausalClock::claims).
     ///
     /// ```
     #[doc = include_str!("shop.txt")]

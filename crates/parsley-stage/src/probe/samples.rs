@@ -89,6 +89,18 @@ impl Samples {
 
     /// Adds records of a topic as they stand in a log: bytes that nobody here has written, with their headers and timestamps. Their stamps are
     /// probed as well, and do not order what is delivered here. Channels and offsets are not looked at.
+    ///
+    /// ```
+    /// use parsley_core::TopicId;
+    /// use parsley_stage::probe::Samples;
+    /// use parsley_stage::{Topic, codec};
+    ///
+    /// let orders = Topic::new("orders", codec::string(), codec::u64());
+    /// let channel = TopicId::of_name("orders").partition(0);
+    /// let fetched = orders.record(channel, 17, &"ann".into(), &3)?;
+    /// assert_eq!(Samples::new().of_records(&orders, [fetched]).len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn of_records<K, V>(
         mut self,
@@ -109,6 +121,26 @@ impl Samples {
 
     /// Says that the samples are a story, each of them possible behind those before it and nowhere else: they are probed in their order alone,
     /// instead of each one on the default state as well, and behind all of them. For logic that relies on what causal order gives it.
+    ///
+    /// ```
+    /// use parsley_stage::probe::{Samples, probe};
+    /// use parsley_stage::{App, Stage, Topic, codec};
+    ///
+    /// let openings = Topic::new("openings", codec::string(), codec::null());
+    /// let deposits = Topic::new("deposits", codec::string(), codec::u64());
+    /// let bank = Stage::stateful("bank", codec::string(), codec::nullable(codec::u64()))
+    ///     .on(&openings, |balance, _opening, _out| { *balance = Some(0); Ok(()) })
+    ///     .on(&deposits, |balance, deposit, _out| {
+    ///         *balance.as_mut().ok_or("no such account")? += deposit.value;
+    ///         Ok(())
+    ///     })
+    ///     .build()?;
+    /// let app = App::named("bank").stage(bank).build()?;
+    /// let samples = Samples::new().of(&openings, [("ann", ())]).of(&deposits, [("ann", 5_u64)]);
+    /// assert!(!probe(&app, &samples, || ()).is_clean(), "a deposit alone");
+    /// probe(&app, &samples.as_story(), || ()).assert_clean();
+    /// # Ok::<(), parsley_stage::BuildError>(())
+    /// ```
     #[must_use]
     pub fn as_story(mut self) -> Self {
         self.story = true;
