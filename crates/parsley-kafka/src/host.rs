@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parsley_stage::App;
 use parsley_stage::meter::{self, StageMeter};
-use parsley_stage::report::{Holds, Report};
+use parsley_stage::report::{Holds, Observed, Report};
 
 use crate::board::Board;
 use crate::cluster::Cluster;
@@ -307,6 +307,16 @@ impl KafkaRunning {
             signal_hook::low_level::unregister(registration);
         }
         Ok(status)
+    }
+}
+
+impl Observed for KafkaRunning {
+    fn report(&self) -> Report {
+        Self::report(self)
+    }
+
+    fn holds(&self) -> Holds {
+        self.explain_holds()
     }
 }
 

@@ -8,6 +8,7 @@ use parsley::core::Refusal;
 use parsley::embedded::{
     HostError, OpenError, ReadError, SendError, StartError, StopError, StorageError, TopicError,
 };
+use parsley::status::{RecorderTaken, ServeError};
 
 #[cfg(feature = "kafka")]
 use super::ground::ClusterFailure;
@@ -127,6 +128,12 @@ pub enum DemoError {
         /// What failed.
         message: String,
     },
+    /// The page of the status cannot be served.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// Metrics cannot be recorded.
+    #[error(transparent)]
+    Metrics(#[from] RecorderTaken),
     /// A thread cannot be started.
     #[error("no thread: {0}")]
     Thread(#[source] io::Error),
@@ -180,6 +187,7 @@ impl DemoError {
         match self {
             Self::Refused { .. } | Self::Start(StartError::Refused { .. }) => Exit::Refused,
             Self::Trace { .. }
+            | Self::Serve(_)
             | Self::Storage(_)
             | Self::Topic(TopicError::Storage(_))
             | Self::Send(SendError::Storage(_))

@@ -14,6 +14,7 @@ mod mirror;
 mod progress;
 mod retention;
 mod screen;
+mod status;
 mod taken;
 mod topology;
 mod trace;
@@ -23,6 +24,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, SyncSender};
+use std::time::Duration;
 
 pub use error::DemoError;
 
@@ -33,6 +35,7 @@ use ground::Bell;
 use progress::Progress;
 use same_file::Handle;
 use screen::Screen;
+use status::{StatusAddress, StatusPage};
 use trace::{Occupied, TraceFile};
 use watch::{AllFed, Watch, look_out_for_failures, look_out_for_reader, spawn};
 
@@ -91,6 +94,20 @@ pub struct Options {
         requires = "brokers"
     )]
     pub properties: Vec<Given>,
+    /// Show on a page what the application is doing, at PORT of this machine or at IP:PORT; port 0 takes one that is free. Standard error says where
+    #[arg(long, value_name = "ADDRESS")]
+    pub status: Option<StatusAddress>,
+    /// Keep commands from the reconciler for so many seconds, at most 3600: what comes of them is held until then
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true,
+          value_parser = clap::value_parser!(u64).range(..=3600))]
+    pub withhold: u64,
+}
+
+impl Options {
+    /// For how long commands are kept from the reconciler.
+    fn withheld(&self) -> Duration {
+        Duration::from_secs(self.withhold)
+    }
 }
 
 /// Runs the demo: over the commands of an input, or the built-in ones.
@@ -124,7 +141,11 @@ pub fn run(options: &Options, out: impl Write) -> Result<Exit, Failure> {
 
     let progress = input.map_or(Progress::none(), Progress::over);
     let app = topology::app().map_err(DemoError::from)?;
+    let metrics = options.status.map(|_| StatusPage::record()).transpose()?;
     let running = ground.start(app)?;
+    let page = options.status.zip(metrics);
+    let page = page.map(|(address, metrics)| StatusPage::serve(address, metrics, &running));
+    let page = page.transpose()?;
     look_out_for_failures(&running, &seen)?;
     look_out_for_reader(&seen)?;
     let confirm = (options.json && ground.is_durable()).then(|| seen.clone());
@@ -143,10 +164,14 @@ pub fn run(options: &Options, out: impl Write) -> Result<Exit, Failure> {
         seen,
         sight,
         gate: &gate,
+        withheld: options.withheld(),
     };
     let watched = watch.all(&mut auditor, &mut screen);
     gate.close();
     progress.end();
+    if let Some(page) = page {
+        page.end();
+    }
     let stopped = running.stop();
     let (fed, failed) = watched?;
     stopped?;

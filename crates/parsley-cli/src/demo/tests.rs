@@ -8,7 +8,7 @@ use topology::{COMMANDS, VIEWS, View};
 fn seen_of(records: Vec<NewRecord>) -> audit::Summary {
     // Nobody listens to the bell.
     let bell = Bell::new(mpsc::sync_channel(1).0);
-    let ground = Embedded::open(None, &bell).unwrap();
+    let ground = Embedded::open(None, Duration::ZERO, &bell).unwrap();
     let host = &ground.host;
     let gate = Arc::new(Gate::new(1, 0));
     let mut auditor = Auditor::new(&ground, gate, None).unwrap();

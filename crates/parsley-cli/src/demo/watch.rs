@@ -62,6 +62,8 @@ pub struct Watch<'a> {
     pub seen: SyncSender<Seen>,
     pub sight: Receiver<Seen>,
     pub gate: &'a Gate,
+    /// For how long the application may have to wait for what is kept from it.
+    pub withheld: Duration,
 }
 
 impl Watch<'_> {
@@ -71,6 +73,7 @@ impl Watch<'_> {
         auditor: &mut Auditor,
         screen: &mut Screen<impl Write>,
     ) -> Result<AllFed, Failure> {
+        let silence = SILENCE + self.withheld;
         let mut fed = None;
         // Since when there should be something to see.
         let mut due_since: Option<Instant> = None;
@@ -80,7 +83,7 @@ impl Watch<'_> {
             let is_due = fed.is_some() || self.gate.is_awaited();
             if found || !is_due || self.running.is_struggling() {
                 due_since = None;
-            } else if due_since.get_or_insert_with(Instant::now).elapsed() >= SILENCE {
+            } else if due_since.get_or_insert_with(Instant::now).elapsed() >= silence {
                 return Err(DemoError::Silent.into());
             }
             let seen = match self.sight.try_recv() {
@@ -90,7 +93,7 @@ impl Watch<'_> {
                 Err(_) => {
                     auditor.flush()?;
                     screen.flush().map_err(Failure::Write)?;
-                    match self.sight.recv_timeout(SILENCE) {
+                    match self.sight.recv_timeout(silence) {
                         Ok(seen) => seen,
                         Err(RecvTimeoutError::Timeout) => continue,
                         Err(RecvTimeoutError::Disconnected) => {

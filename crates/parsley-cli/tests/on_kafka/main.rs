@@ -7,10 +7,13 @@ mod causality;
 mod running;
 #[path = "../seeded/mod.rs"]
 mod seeded;
+#[path = "../status_page/mod.rs"]
+mod status_page;
 
 mod on_kafka_brokers;
 mod on_kafka_check;
 mod on_kafka_demo;
 mod on_kafka_dump;
 mod on_kafka_kill;
+mod on_kafka_status;
 mod world;

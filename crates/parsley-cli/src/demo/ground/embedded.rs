@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parsley::App;
 use parsley::core::{Offset, Record};
@@ -34,12 +35,14 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// A host in memory, or on a directory, which is made if there is none. The bell rings when a delivery is committed.
-    pub fn open(data: Option<&Path>, bell: &Bell) -> Result<Self, DemoError> {
+    /// A host in memory, or on a directory, which is made if there is none. Commands are withheld from the reconciler for so long. The bell rings when a delivery
+    /// is committed.
+    pub fn open(data: Option<&Path>, withheld: Duration, bell: &Bell) -> Result<Self, DemoError> {
         let bell = bell.clone();
         let mut builder = Host::builder()
             .log_config(LogConfig::default().ids(Ids::Seeded(IDS)))
             .delay(RECONCILER, COMMANDS, DELAY_ROUNDS)
+            .withhold(RECONCILER, COMMANDS, withheld)
             .audit(AUDIT)
             .on_delivery(move |_| {
                 // Nobody listens any more when the demo ends early.

@@ -15,6 +15,7 @@ use std::sync::mpsc::SyncSender;
 
 use parsley::App;
 use parsley::core::{Offset, Record};
+use parsley::report::Observed;
 
 pub use embedded::Embedded;
 #[cfg(feature = "kafka")]
@@ -107,7 +108,7 @@ pub trait LogWriter: Send {
 }
 
 /// The application, running.
-pub trait Application: Send + Sync {
+pub trait Application: Observed {
     /// Waits until a task does not work as it should, and returns why; `None` when the application has stopped.
     fn await_failure(&self) -> Option<DemoError>;
 
@@ -127,7 +128,11 @@ pub trait Application: Send + Sync {
 /// The ground that was asked for. The bell rings when the account of deliveries may have grown.
 pub fn open(options: &Options, bell: &Bell) -> Result<Box<dyn Ground>, DemoError> {
     match &options.brokers {
-        None => Ok(Box::new(Embedded::open(options.data.as_deref(), bell)?)),
+        None => Ok(Box::new(Embedded::open(
+            options.data.as_deref(),
+            options.withheld(),
+            bell,
+        )?)),
         #[cfg(feature = "kafka")]
         Some(brokers) => Ok(Box::new(Kafka::open(brokers.as_str(), options, bell)?)),
         #[cfg(not(feature = "kafka"))]

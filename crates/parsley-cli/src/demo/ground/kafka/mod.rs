@@ -73,6 +73,7 @@ impl Kafka {
             .map_err(ClusterFailure::Config)?
             .audit(AUDIT)
             .delay(RECONCILER, COMMANDS, LATE)
+            .withhold(RECONCILER, COMMANDS, options.withheld())
             .on_delivery(move |_| {
                 // Nobody listens any more when the demo ends early.
                 rings.ring();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use parsley::App;
 use parsley::core::Offset;
 use parsley::kafka::{KafkaRunning, Status, TaskState, TaskStatus, WorkerState};
+use parsley::report::{Holds, Observed, Report};
 use rdkafka::TopicPartitionList;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
@@ -119,6 +120,16 @@ fn positions(asker: &BaseConsumer, inputs: &[String]) -> Result<Offsets, KafkaEr
         }
     }
     Ok(positions)
+}
+
+impl Observed for OnBrokers {
+    fn report(&self) -> Report {
+        self.running.report()
+    }
+
+    fn holds(&self) -> Holds {
+        self.running.holds()
+    }
 }
 
 impl Application for OnBrokers {
