@@ -8,6 +8,7 @@ mod gate;
 mod machine;
 mod nemesis;
 mod page;
+mod publish;
 mod soak;
 mod stages;
 mod tools;
@@ -69,6 +70,8 @@ enum Task {
         #[arg(long, value_name = "PART")]
         only: Option<nemesis::Part>,
     },
+    /// Pack every crate that is published and build it from its package, as publishing would, without uploading anything
+    Publish,
     /// Measure, and print the figures as docs/performance.md has them
     Bench {
         /// What to measure
@@ -99,6 +102,9 @@ fn main() -> ExitCode {
             save,
             only,
         } => nemesis::run(minutes, seed, save, only).map_err(Into::into),
+        Task::Publish => publish::run(&mut command::Counts::default(), true)
+            .map(|()| true)
+            .map_err(Into::into),
         Task::Bench {
             suite: Suite::Core,
             save,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::command::{Counts, Failure, Run};
-use crate::{coverage, tools};
+use crate::{coverage, publish, tools};
 
 /// The lowest share of lines, in percent, that the tests of the covered crates run.
 const COVERAGE_FLOOR_PERCENT: f64 = 90.0;
@@ -97,6 +97,12 @@ pub const STAGES: &[Stage] = &[
         about: "licences, bans and origins of dependencies",
         quick: false,
         work: deny,
+    },
+    Stage {
+        name: "package",
+        about: "what would be published: metadata and contents of each package",
+        quick: false,
+        work: package,
     },
     Stage {
         name: "coverage",
@@ -207,6 +213,11 @@ fn broker_oldest(counts: &mut Counts) -> Result<(), Failure> {
 fn deny(counts: &mut Counts) -> Result<(), Failure> {
     tools::cargo_subcommand("deny")?;
     Run::cargo("deny --locked check licenses bans sources").show(counts)
+}
+
+fn package(counts: &mut Counts) -> Result<(), Failure> {
+    // Building each package anew takes minutes: `cargo xtask publish`.
+    publish::run(counts, false)
 }
 
 fn measure_coverage(_: &mut Counts) -> Result<(), Failure> {
