@@ -209,6 +209,7 @@ impl Board {
             task.received += counts.received;
             task.dropped += counts.dropped;
             task.rounds += counts.rounds;
+            task.ticks += counts.ticks;
             task.delivered += deliveries.len() as u64;
             task.held = held;
             task.settled = settled;

@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::config::{ConfigError, KafkaConfig};
 use crate::stage::{Adversary, Declared, StageError, StopFlag};
 use crate::status::{DeliveryEvent, Status};
-use crate::worker::Worker;
+use crate::worker::{Ticks, Worker};
 
 /// How often a wait for signals looks whether one has come.
 const LOOK: Duration = Duration::from_millis(100);
@@ -142,7 +142,7 @@ impl KafkaHost {
     ///
     /// # Errors
     ///
-    /// When the cluster answers, and a topic is missing, the inputs of a stage have different numbers of partitions, or a changelog topic
+    /// When the cluster answers, and a topic is missing, the inputs of a stage have different numbers of partitions, its tick topic among them, or a changelog topic
     /// or that of the [account](KafkaHost::audit) does not fit. When a delay is set for what is no input. When the system has no thread.
     pub fn start(&self, app: impl Borrow<App>) -> Result<KafkaRunning, StartError> {
         let app = app.borrow();
@@ -209,6 +209,7 @@ impl KafkaHost {
                     unmarked: Vec::new(),
                     meter: StageMeter::register(&app.name().into(), &declared.stage_name),
                     watches: BTreeMap::new(),
+                    ticks: Ticks::new(declared.stage.tick_interval()),
                 };
                 // Should one not start, dropping `running` stops those that did.
                 let thread = std::thread::Builder::new()

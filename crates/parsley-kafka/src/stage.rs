@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
-use parsley_stage::{App, Stage, TaskConfig, TopicInfo};
+use parsley_stage::{App, Stage, TaskConfig, TickTopicWidth, TopicInfo};
 
 use crate::changelog::{self, ChangelogError};
 use crate::cluster::{self, Cluster, ClusterError};
@@ -28,6 +28,9 @@ pub enum StageError {
         /// Their names, in order.
         topics: Vec<String>,
     },
+    /// The tick topic of a stage has another number of partitions than the stage has tasks.
+    #[error(transparent)]
+    TickTopicWidth(#[from] TickTopicWidth),
     /// The inputs of a stage have different numbers of partitions, so that no task sees all records of a key.
     #[error(
         "co-partition: the inputs of stage {stage} have different numbers of partitions: {}",
@@ -88,6 +91,7 @@ impl StageError {
             Self::Cluster(_) => true,
             Self::Changelog(error) => error.may_pass(),
             Self::MissingTopics { .. }
+            | Self::TickTopicWidth(_)
             | Self::CompactedInputs { .. }
             | Self::CoPartition { .. }
             | Self::Refused { .. }
@@ -221,6 +225,8 @@ impl Declared {
             .into_iter()
             .filter_map(|(name, info)| Some((name, info?)))
             .collect();
+        // It is one of the inputs: this says which of them is to be changed.
+        TickTopicWidth::check(&self.stage, |topic| Some(topics.get(topic)?.partitions))?;
         let partitions: BTreeMap<String, i32> = self
             .stage
             .inputs()

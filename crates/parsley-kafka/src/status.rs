@@ -243,6 +243,8 @@ pub struct TaskStatus {
     pub failed_steps: u64,
     /// Rounds that the sends of these steps took (`docs/protocol.md`, Send order): the acknowledgements of each are waited for before the next.
     pub rounds: u64,
+    /// Ticks emitted (`docs/protocol.md`, Ticks). They are among what is received when they come back.
+    pub ticks: u64,
     /// How far each input has been delivered in committed steps: everything up to there is, or will never come. Empty before the first.
     pub settled: Vec<(Channel, Settled)>,
 }

@@ -34,6 +34,7 @@ mod recover;
 mod step;
 mod task;
 mod telling;
+mod ticks;
 mod trouble;
 mod unmarked;
 mod watch;
@@ -43,6 +44,7 @@ use failing::Failing;
 use late::Late;
 pub(crate) use task::Counts;
 use task::{ClusterFacts, RunningTask, Slot};
+pub(crate) use ticks::Ticks;
 pub(crate) use trouble::Trouble;
 pub(crate) use unmarked::Unmarked;
 use watch::Watch;
@@ -81,6 +83,7 @@ pub(crate) struct Worker {
     pub(crate) meter: StageMeter,
     /// What is told of the tasks of the partitions that it has.
     pub(crate) watches: BTreeMap<i32, TaskWatch>,
+    pub(crate) ticks: Ticks,
 }
 
 impl Worker {
@@ -282,8 +285,9 @@ impl<'a> Session<'a> {
             Duration::ZERO
         } else {
             let until_due = self.late.until_due(Instant::now());
-            let until = self.until_step_end().into_iter().chain(until_due);
-            until.min().unwrap_or(TURN).min(TURN)
+            let until = [self.until_step_end(), until_due, self.until_tick()];
+            let until = until.into_iter().flatten().min();
+            until.unwrap_or(TURN).min(TURN)
         };
         self.feed(wait)?;
         self.note_taken_in();
@@ -305,20 +309,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    fn recovered(&mut self) {
-        self.worker.failing.overcome();
-        self.worker.board.recovered(self.worker.number);
-    }
-
     fn is_restoring(&self) -> bool {
         let restores =
             |slot: &Slot| matches!(slot, Slot::Restoring(restore) if !restore.is_put_off());
         self.slots.values().any(restores)
-    }
-
-    fn until_step_end(&self) -> Option<Duration> {
-        let end = self.step_since? + self.worker.declared.config.commit_interval;
-        Some(end.saturating_duration_since(Instant::now()))
     }
 
     /// Restores tasks a little further, and opens those that are restored.
@@ -385,6 +379,7 @@ impl<'a> Session<'a> {
                     let task = RunningTask::open(*restore, log, partition)?;
                     self.worker.watch_opened(partition, &task.task);
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
+                    self.worker.ticks.opened(partition);
                     has_opened = true;
                 }
                 _ => {}
@@ -491,6 +486,7 @@ impl<'a> Session<'a> {
             })
             .collect();
         let numbers: Vec<i32> = self.slots.keys().copied().collect();
+        self.worker.ticks.keep(&numbers);
         tracing::info!(group = %self.worker.declared.group, ?numbers, "partitions were assigned");
         self.worker.board.assigned(self.worker.number, &numbers);
         self.worker.watch_tasks(&numbers, &self.resolved);

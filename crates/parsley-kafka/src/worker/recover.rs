@@ -50,6 +50,12 @@ impl Session<'_> {
         self.assign_running()
     }
 
+    /// What had failed does not fail any more.
+    pub(super) fn recovered(&mut self) {
+        self.worker.failing.overcome();
+        self.worker.board.recovered(self.worker.number);
+    }
+
     /// Makes a new producer, under another transactional id, between transactions.
     pub(super) fn replace_producer(&mut self) -> Result<(), ProduceError> {
         let declared = &self.worker.declared;

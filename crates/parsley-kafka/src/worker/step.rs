@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parsley_core::{Channel, Offset};
 use parsley_stage::RawSend;
@@ -14,12 +14,14 @@ use crate::producer::{Acknowledged, ProduceError, Producer, Send};
 use crate::state::StoreKind;
 
 impl Session<'_> {
-    /// Delivers what can be delivered, and hands over what is sent at once.
+    /// Emits the ticks that are due, delivers what can be delivered, and hands over what is sent at once. Where deliveries have to wait, ticks do
+    /// (decision K37).
     pub(super) fn deliver(&mut self) -> Result<(), Trouble> {
         self.is_draining = false;
         if self.check_is_overdue() {
             return Ok(());
         }
+        self.tick()?;
         // A step that nothing was fed to begins here.
         let interval = self.worker.declared.config.commit_interval;
         let until = Instant::now() + self.until_step_end().unwrap_or(interval);
@@ -58,6 +60,12 @@ impl Session<'_> {
         }
         producer.poll();
         Ok(())
+    }
+
+    /// How long until the step at hand is due to end; `None` between steps.
+    pub(super) fn until_step_end(&self) -> Option<Duration> {
+        let end = self.step_since? + self.worker.declared.config.commit_interval;
+        Some(end.saturating_duration_since(Instant::now()))
     }
 
     /// Ends the step at hand: the later rounds, the changelog with the positions beside it, the commit; then the local state.
@@ -124,6 +132,9 @@ impl Session<'_> {
             let settled = task.task.settled();
             board.committed(number, partition, counts, deliveries, held, settled);
             worker.step_committed(partition, task);
+            if counts.ticks > 0 {
+                worker.ticks.committed(partition);
+            }
             // Committed is committed, whatever becomes of the local copy.
             applied = applied.and(task.committed(written, now_ms));
         }
@@ -243,7 +254,7 @@ impl Session<'_> {
     }
 }
 
-fn hand_over(
+pub(super) fn hand_over(
     producer: &mut Producer,
     task: i32,
     sends: impl Iterator<Item = RawSend>,

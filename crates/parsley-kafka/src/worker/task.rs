@@ -71,6 +71,8 @@ pub(crate) struct Counts {
     pub(crate) dropped: u64,
     /// How many rounds its sends took.
     pub(crate) rounds: u64,
+    /// Ticks emitted.
+    pub(crate) ticks: u64,
 }
 
 /// A log on a cluster, asked before a task opens.
@@ -340,6 +342,17 @@ impl RunningTask {
         self.processed.push(delivery);
         self.is_dirty = true;
         Ok(Some(self.task.drain_sends()))
+    }
+
+    /// Emits a tick. Returns what it sends at once.
+    pub(super) fn tick(
+        &mut self,
+        now_ms: i64,
+    ) -> Result<impl Iterator<Item = RawSend> + '_, TaskError> {
+        self.task.tick(now_ms)?;
+        self.counts.ticks += 1;
+        self.is_dirty = true;
+        Ok(self.task.drain_sends())
     }
 
     /// Ends the task's part of a step, with what was acknowledged since the last fence.

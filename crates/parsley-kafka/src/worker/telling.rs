@@ -65,7 +65,7 @@ impl Worker {
             received: task.counts.received,
             dropped: task.counts.dropped,
             delivered: task.processed.len() as u64,
-            ..StepCounts::default()
+            ticks: task.counts.ticks,
         };
         if let Some(watch) = self.watches.get_mut(&partition) {
             watch.step_committed(&task.task, counts, &task.processed, now_ms());

@@ -31,7 +31,7 @@ pub(super) struct Watch {
     /// When log starts and identities were judged last: by a check, or by an opening.
     checked: Option<Instant>,
     /// Deliveries wait for a check.
-    is_overdue: bool,
+    pub(super) is_overdue: bool,
     /// Topics that a check has settled to their end.
     gone: BTreeSet<TopicId>,
 }

@@ -20,6 +20,8 @@ mod signals;
 mod steps;
 #[path = "../../../parsley-embedded/tests/support/told.rs"]
 mod telling;
+mod ticks;
+mod ticks_redeployed;
 mod told;
 mod traps;
 mod two_instances;
