@@ -535,6 +535,21 @@ fn the_clock_is_the_tests_own() {
     assert_eq!(driver.now_ms(), i64::MAX);
 }
 
+/// What is held is as old as the driver's clock says, and not as the time that a test takes.
+#[test]
+fn what_is_held_ages_by_the_tests_clock() {
+    let shop = Shop::new();
+    let mut driver = TestDriver::new(&shop.app()).unwrap();
+    driver.withhold("ledger", &shop.orders).unwrap();
+    driver.input(&shop.orders).send("ann", 1_u64).unwrap();
+    driver.run().unwrap();
+    let age = |driver: &TestDriver| driver.holds().unwrap().holds[0].age_ms;
+    std::thread::sleep(Duration::from_millis(3));
+    assert_eq!(age(&driver), 0);
+    driver.advance(Duration::from_secs(90));
+    assert_eq!(age(&driver), 90_000);
+}
+
 /// Orders and payments that do not know of each other, read together.
 fn concurrent(seed: u64) -> (Vec<(String, i64)>, Vec<parsley_core::Record>) {
     let shop = Shop::new();

@@ -10,10 +10,12 @@ use super::{builder, copying, create, text};
 
 pub const ALL: Reads = Reads::everything();
 
-/// A builder whose runs are the same to the last timestamp.
+/// A builder whose runs are the same to the last timestamp. Of the host's clock too: what is held has an age, and two runs once differed
+/// by the milliseconds between a step and the look at it.
 pub fn repeatable() -> HostBuilder {
+    let time = TimeSource::from_fn(|| 7);
     let config = LogConfig::default().ids(Ids::Seeded(1));
-    builder().log_config(config.time(TimeSource::from_fn(|| 7)))
+    builder().log_config(config.time(time.clone())).time(time)
 }
 
 /// `s` copies x and y to out.
