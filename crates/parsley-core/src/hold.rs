@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use bytes::Bytes;
+
 use crate::channel::{Channel, Offset};
 use crate::clock::{Claim, OffsetClaim, SequenceClaim};
 use crate::decide::{self, Causes};
@@ -103,6 +105,13 @@ impl Node {
             let head = input.queue.head()?;
             Some((input.channel, head.offset, input.queue.len()))
         })
+    }
+
+    /// The clock of a channel's first held record, canonically encoded; `None` when none is held.
+    pub fn head_clock(&self, channel: Channel) -> Option<Bytes> {
+        let mut inputs = self.inputs.iter();
+        let input = inputs.find(|input| input.channel == channel)?;
+        input.queue.head().map(|head| head.clock.clone())
     }
 
     /// Whether what a sequence claim names is among the records that are held: then it is not missing, and what stands first on its channel

@@ -245,13 +245,42 @@ fn metrics_say_what_the_status_says() {
         0.0
     );
     assert_eq!(metrics.counter(&of_task(meter::DELIVERED)), 5);
+    pay(&host, 1000);
+    idle(&running);
+    assert_eq!(metrics.gauge(&of_input(meter::HELD, "payments")), 1.0);
     running.stop().unwrap();
     drop(running);
-    assert_eq!(entries("offset"), 0.0, "the task is not here any more");
+    // The task is not here any more.
+    assert_eq!(entries("offset"), 0.0);
+    assert_eq!(metrics.gauge(&of_input(meter::HELD, "payments")), 0.0);
     for metric in meter::ALL {
         let (unit, help) = metrics.described(metric.name).expect(metric.name);
         assert_eq!((unit, &*help), (Some(metric.unit), metric.help));
     }
+}
+
+/// What does not come about on this host is counted as well.
+#[test]
+fn replays_skipped_sweeps_and_restores_have_their_metrics() {
+    let metrics = Metrics::installed();
+    let (application, stage) = (Arc::from("elsewhere"), Arc::from("see"));
+    let task = meter::TaskMeter::register(&application, &stage, 7);
+    let counts = meter::StepCounts {
+        dropped: 3,
+        ..Default::default()
+    };
+    task.step_committed(counts);
+    task.restoring(40, 2);
+    meter::StageMeter::register(&application, &stage).sweep_skipped();
+    let of = |metric: meter::Metric, task: &str| {
+        let name = metric.name;
+        format!("{name}{{application=\"elsewhere\",stage=\"see\"{task}}}")
+    };
+    let of_task = |metric| of(metric, ",task=\"7\"");
+    assert_eq!(metrics.counter(&of_task(meter::DROPPED)), 3);
+    assert_eq!(metrics.gauge(&of_task(meter::RESTORED)), 40.0);
+    assert_eq!(metrics.gauge(&of_task(meter::RESTORE_LEFT)), 2.0);
+    assert_eq!(metrics.counter(&of(meter::SKIPPED_SWEEPS, "")), 1);
 }
 
 /// Labels are the topology's: whatever flows, there are no more of them.
@@ -363,13 +392,14 @@ fn deliveries_and_holds_are_told_with_coordinates_and_clocks() {
         "{}",
         held[0]
     );
+    let mut clock = Clock::new();
+    clock.claim_offset(channel(&host, "orders", 0), 0);
+    let clock = hex::encode(wire::encode(&clock));
+    assert!(held[0].contains(&clock), "{}", held[0]);
     send(&host, "orders", "k", "tea");
     idle(&running);
     let delivered = events.with(&["DEBUG", "parsley::delivery", "stage=tell"]);
     assert_eq!(delivered.len(), 2, "{delivered:?}");
-    let mut clock = Clock::new();
-    clock.claim_offset(channel(&host, "orders", 0), 0);
-    let clock = hex::encode(wire::encode(&clock));
     assert!(
         delivered[1].contains("topic=payments")
             && delivered[1].contains("offset=0")

@@ -179,7 +179,13 @@ impl TaskWatch {
             let (code, missing) = (report.waits[0].code, Records(&report.missing));
             if is_to_tell {
                 told.insert(channel, offset);
-                tracing::debug!(target: "parsley::hold", %stage, partition, hold = %report, %missing, age_ms, "a record waits");
+                let clock = task
+                    .head_clock(channel)
+                    .map(hex::encode)
+                    .unwrap_or_default();
+                tracing::debug!(
+                    target: "parsley::hold", %stage, partition, hold = %report, clock, %missing, age_ms, "a record waits"
+                );
             }
             if is_to_warn {
                 warned.insert(channel, offset);
@@ -191,10 +197,16 @@ impl TaskWatch {
         }
     }
 
-    /// In how long to look again although nothing has happened; `None` when nothing is held.
+    /// In how long to look again although nothing has happened: sooner while something is to be warned of. `None` when nothing is held.
     pub fn look_again(&self) -> Option<Duration> {
-        let is_held = self.inputs.iter().any(|input| input.held > 0);
-        is_held.then(|| self.warning_after.clamp(LOOK / 100, LOOK))
+        let is_warned_of =
+            |input: &&WatchedInput| self.warned.get(&input.channel) == input.first_held.as_ref();
+        let mut held = self.inputs.iter().filter(|input| input.held > 0).peekable();
+        held.peek()?;
+        match held.all(|input| is_warned_of(&input)) {
+            true => Some(LOOK),
+            false => Some(self.warning_after.clamp(LOOK / 100, LOOK)),
+        }
     }
 
     /// What is held, for how long, and what is missing.

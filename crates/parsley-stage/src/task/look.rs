@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
 use parsley_core::{Channel, Hold, Offset};
 
 use super::Task;
@@ -27,6 +28,11 @@ impl Task {
             names: &names.collect(),
         };
         held.explain(|claim| self.node.is_held(claim), age_ms)
+    }
+
+    /// The clock of a channel's first held record, canonically encoded; `None` when none is held.
+    pub fn head_clock(&self, channel: Channel) -> Option<Bytes> {
+        self.node.head_clock(channel)
     }
 
     /// The first held record of each channel that has one, and how many are held there. It looks at no clock.
