@@ -1,6 +1,6 @@
 //! What an oracle knows about one actor.
 
-use crate::record::{Record, Sent};
+use crate::record::{Of, Record, Sent};
 use crate::set::EmissionSet;
 use crate::{Channel, Emission, SendOrder};
 
@@ -39,6 +39,8 @@ pub(crate) struct Consumption {
     pub(crate) baseline: Option<i64>,
     /// The offset that was delivered last.
     pub(crate) last: Option<i64>,
+    /// What is delivered from it are ticks.
+    pub(crate) ticks: bool,
 }
 
 /// What an actor knows by what it was handed.
@@ -150,12 +152,18 @@ impl ActorState {
     /// What sends that follow the latest input of the open step are put down to.
     pub(crate) fn latest_cause(&self, records: &[Record]) -> Sent {
         match self.step_inputs().last() {
-            Some(input) => Sent::For {
-                input: self.inputs.len() - 1,
-                key: records[input.index()].key,
-            },
+            Some(input) => self.sent_for(self.inputs.len() - 1, &records[input.index()]),
             None => Sent::Unprompted,
         }
+    }
+
+    /// What sends are put down to that follow the delivery of this record, its input of that number.
+    pub(crate) fn sent_for(&self, input: usize, record: &Record) -> Sent {
+        let of = match self.consumption(record.channel).ticks {
+            true => Of::Ticks,
+            false => Of::Key(record.key),
+        };
+        Sent::For { input, of }
     }
 
     /// The open step becomes fact; its sends are of the past of all that follow.

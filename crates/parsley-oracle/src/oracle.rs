@@ -76,6 +76,13 @@ impl Oracle {
         state.reckon_owed(&self.channels);
     }
 
+    /// What is delivered to the actor from this channel are its ticks, from now on. Within one step its sends for them come one after the other, and
+    /// the ticks belong to no key.
+    pub fn ticks_on(&mut self, actor: Actor, channel: Channel) {
+        let state = &mut self.actors[actor.index()];
+        state.consumption_mut(channel).ticks = true;
+    }
+
     /// The channel was deleted: nothing on it is owed to anybody any more. Its records remain facts of the past.
     pub fn forget_channel(&mut self, channel: Channel) {
         self.channels[channel.index()].forgotten = true;
@@ -117,13 +124,8 @@ impl Oracle {
                     .iter()
                     .rposition(|input| *input == cause);
                 let at = at.ok_or(Misuse::NotACause { actor, cause })? + state.inputs_committed;
-                (
-                    Sent::For {
-                        input: at,
-                        key: self.records[cause.index()].key,
-                    },
-                    at + 1,
-                )
+                let record = &self.records[cause.index()];
+                (state.sent_for(at, record), at + 1)
             }
         };
         Ok(self.record_emission(actor, to, key, sent, inputs_before))

@@ -38,8 +38,17 @@ pub(crate) enum Fate {
 /// What made an actor send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// The delivery that is its creator's input of that number, of a record with that key.
-    For { input: usize, key: Option<u64> },
+    /// The delivery that is its creator's input of that number.
+    For { input: usize, of: Of },
     /// No delivery: a timer, or a client's own will.
     Unprompted,
+}
+
+/// What deliveries have in common whose sends may be ordered among each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// The key of their records.
+    Key(Option<u64>),
+    /// They are ticks of the actor's own.
+    Ticks,
 }

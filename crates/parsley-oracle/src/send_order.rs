@@ -1,10 +1,11 @@
 //! Which sends of one step have happened before one another.
 
-use crate::record::{Record, Sent};
+use crate::record::{Of, Record, Sent};
 
 /// Which of an actor's earlier sends are causes of a later one *within one step* (`docs/protocol.md`, Send order; decision S12). All sends of
 /// a committed step are causes of all sends of the later ones whatever is said here, and sends of one step to one channel are ordered as
-/// emitted. Both go on transitively: what came before a cause is a cause.
+/// emitted. Both go on transitively: what came before a cause is a cause. What is sent for ticks ([`Oracle::ticks_on`](crate::Oracle::ticks_on)) is
+/// ordered by tick, under `PerKey` and `PerDelivery` alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOrder {
     /// Every send comes after all that were emitted before it: a producer that does one thing after the other.
@@ -40,9 +41,13 @@ impl SendOrder {
         }
         match self {
             Self::Sequential => true,
-            Self::PerDelivery | Self::WithinDelivery => same_delivery(earlier.sent, later.sent),
+            Self::WithinDelivery => same_delivery(earlier.sent, later.sent),
+            Self::PerDelivery => {
+                same_delivery(earlier.sent, later.sent) || both_of_ticks(earlier.sent, later.sent)
+            }
             Self::PerKey { null_is_key } => {
                 same_delivery(earlier.sent, later.sent)
+                    || both_of_ticks(earlier.sent, later.sent)
                     || same_key(earlier.sent, later.sent, null_is_key)
             }
         }
@@ -57,10 +62,23 @@ fn same_delivery(earlier: Sent, later: Sent) -> bool {
 }
 
 fn same_key(earlier: Sent, later: Sent, null_is_key: bool) -> bool {
-    match (earlier, later) {
-        (Sent::For { key: earlier, .. }, Sent::For { key: later, .. }) => {
-            earlier == later && (null_is_key || later.is_some())
-        }
+    match (key(earlier), key(later)) {
+        (Some(earlier), Some(later)) => earlier == later && (null_is_key || later.is_some()),
         _ => false,
     }
+}
+
+/// The key of the delivery, if it is one of a key.
+fn key(sent: Sent) -> Option<Option<u64>> {
+    match sent {
+        Sent::For {
+            of: Of::Key(key), ..
+        } => Some(key),
+        Sent::For { of: Of::Ticks, .. } | Sent::Unprompted => None,
+    }
+}
+
+fn both_of_ticks(earlier: Sent, later: Sent) -> bool {
+    let of_tick = |sent| matches!(sent, Sent::For { of: Of::Ticks, .. });
+    of_tick(earlier) && of_tick(later)
 }

@@ -248,6 +248,41 @@ fn a_send_for_no_delivery_follows_only_what_went_to_its_own_channel() {
     }
 }
 
+/// Two ticks, with a delivery of a null key between them, send to one channel each.
+fn ticks(order: SendOrder) -> Vec<Vec<usize>> {
+    let mut step = Step::new(order);
+    let [ticks, s, t, u] =
+        ["ticks:0", "s:0", "t:0", "u:0"].map(|name| step.oracle.add_channel(name));
+    step.oracle.consume(step.task, ticks, 0);
+    step.oracle.ticks_on(step.task, ticks);
+    for offset in 0..2 {
+        let tick = step.oracle.emit_for(step.task, None, ticks, None);
+        let tick = tick.expect("no cause is named");
+        let appended = step.oracle.appended(tick, offset);
+        appended.expect("the place is free");
+    }
+    step.oracle.commit(step.task);
+    let tick = |step: &mut Step, offset, to| {
+        let delivered = step.oracle.deliver(step.task, ticks, offset);
+        delivered.expect("ticks come in order");
+        step.send(to)
+    };
+    let first = tick(&mut step, 0, s);
+    step.deliver(None);
+    let between = step.send(t);
+    let second = tick(&mut step, 1, u);
+    step.before(&[first, between, second])
+}
+
+#[test]
+fn what_ticks_send_is_ordered_by_tick_and_ticks_are_of_no_key() {
+    for order in [PER_KEY, PER_KEY_WITH_NULL, SendOrder::PerDelivery] {
+        assert_eq!(ticks(order), [vec![], vec![], vec![0]], "{order:?}");
+    }
+    assert_eq!(ticks(SendOrder::WithinDelivery), [ALONE, ALONE, ALONE]);
+    assert_eq!(ticks(SendOrder::Sequential), [vec![], vec![0], vec![0, 1]]);
+}
+
 #[test]
 fn an_observation_counts_as_the_cause_of_what_follows() {
     let mut step = Step::new(SendOrder::PerDelivery);
