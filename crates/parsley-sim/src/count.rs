@@ -64,6 +64,12 @@ counts! {
     duplicates_dropped,
     /// Ticks emitted.
     ticks,
+    /// Ticks emitted behind a delivery of the same step.
+    ticks_behind_deliveries,
+    /// Ticks of steps that were given up.
+    ticks_aborted,
+    /// Deliveries of ticks in steps that were given up.
+    tick_deliveries_aborted,
     /// Watermark answers handed in.
     evidence,
     /// Channels that a truncation took out of a task's stamps.

@@ -42,6 +42,12 @@ pub enum HostFault {
     TruncatesAtOnce,
     /// Claims are dropped one offset too far above a log start.
     TruncatesAboveBound,
+    /// A tick is stamped before what its task is delivered first in the step.
+    StampsTicksEarly,
+    /// H3: a tick is appended outside its step's transaction, and stays when the step is aborted.
+    TicksOutsideTheStep,
+    /// H3: a step is committed without the tick state.
+    LosesTickState,
 }
 
 impl HostFault {
@@ -66,6 +72,9 @@ impl HostFault {
         Self::TrustsNames,
         Self::TruncatesAtOnce,
         Self::TruncatesAboveBound,
+        Self::StampsTicksEarly,
+        Self::TicksOutsideTheStep,
+        Self::LosesTickState,
     ];
 
     /// Its name on the command line.
@@ -90,6 +99,9 @@ impl HostFault {
             Self::TrustsNames => "trusts-names",
             Self::TruncatesAtOnce => "truncates-at-once",
             Self::TruncatesAboveBound => "truncates-above-bound",
+            Self::StampsTicksEarly => "stamps-ticks-early",
+            Self::TicksOutsideTheStep => "h3-ticks-outside-the-step",
+            Self::LosesTickState => "h3-loses-tick-state",
         }
     }
 
@@ -127,6 +139,13 @@ impl HostFault {
             }
             Self::TruncatesAtOnce => "claims are dropped as soon as a log start is learned",
             Self::TruncatesAboveBound => "claims are dropped one offset too far above a log start",
+            Self::StampsTicksEarly => {
+                "a tick is stamped before what its task is delivered first in the step"
+            }
+            Self::TicksOutsideTheStep => {
+                "a tick is appended outside its step's transaction, and stays when the step is aborted"
+            }
+            Self::LosesTickState => "a step is committed without the tick state",
         }
     }
 

@@ -15,15 +15,15 @@
 //! # What to report
 //!
 //! A step is reported in the order in which it goes: channel by channel what was [received](Event::Received) or [dropped](Event::Dropped)
-//! and then how far the position [advanced](Event::Advanced) beyond it, the [deliveries](Event::Delivered), the sends as they are
-//! [appended](Event::Appended), and at the end that it was [committed](Event::Committed), or [aborted](Event::Aborted) when the execution ends
+//! and then how far the position [advanced](Event::Advanced) beyond it, the [deliveries](Event::Delivered), among them the [tick](Event::Ticked), the
+//! sends as they are [appended](Event::Appended), and at the end that it was [committed](Event::Committed), or [aborted](Event::Aborted) when the execution ends
 //! before. What an aborted step appended may be left out. A step that did nothing is not reported. An opening is a commit of what it
 //! wrote.
 //!
 //! # What a host cannot do
 //!
 //! It says so where there is a question to answer ([`ConformanceHost::supports`], [`ConformanceHost::runs_bare_nodes`],
-//! [`ConformanceHost::can_withhold_offsets`], [`ConformanceHost::can_be_tampered_with`]); what it then cannot be put through is passed
+//! [`ConformanceHost::ticks`], [`ConformanceHost::can_withhold_offsets`], [`ConformanceHost::can_be_tampered_with`]); what it then cannot be put through is passed
 //! over, and its [report](crate::suite::Report) has no seeds. Elsewhere it does the nearest thing: a step that cannot be cut off at a
 //! [`CrashPoint`] fails in its logic ([`CrashSwitch`]) or crashes right behind; one move of watermarks may do nothing where mark and question
 //! are one moment. A read without `advance` can end behind its last record, which leaves no position to report. Floors that a host cannot
@@ -134,11 +134,23 @@ pub enum CrashPoint {
     Appended,
 }
 
+/// A tick of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TickPlan {
+    /// The time by the host's wall clock, another for each tick of a task.
+    pub timestamp_ms: i64,
+    /// Behind how many deliveries of this step it is emitted, or behind all that there are. A host that does not tick there ticks
+    /// before them, or behind.
+    pub after: usize,
+}
+
 /// One step of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepPlan {
     /// What it reads. Channels that are not named are not read. A host that cannot do less may report all positions.
     pub reads: Vec<Read>,
+    /// The tick that it emits, where the task's stage ticks.
+    pub tick: Option<TickPlan>,
     /// Where it crashes. A host that cannot crash there crashes elsewhere in the step, or right after it.
     pub crash: Option<CrashPoint>,
 }
@@ -192,6 +204,8 @@ pub enum Event {
         /// Whether it had been held.
         was_held: bool,
     },
+    /// The task emitted a tick of this time, with all that it was delivered before.
+    Ticked(TaskNo, i64),
     /// A task's send was appended; it is committed or aborted with the step.
     Appended {
         /// Whose.
@@ -246,9 +260,16 @@ pub trait ConformanceHost {
     where
         Self: Sized;
 
-    /// Whether it can run a bare node with a ticking self-loop. A host of stages runs every stage as a stage, and passes over scenarios
-    /// whose stages tick.
+    /// Whether it can run a bare node. A host of stages runs every stage as a stage.
     fn runs_bare_nodes() -> bool
+    where
+        Self: Sized,
+    {
+        false
+    }
+
+    /// Whether its tasks can tick ([`StepPlan::tick`]). A host whose tasks cannot passes over scenarios whose stages do.
+    fn ticks() -> bool
     where
         Self: Sized,
     {
@@ -308,12 +329,6 @@ pub trait ConformanceHost {
     ///
     /// A refusal, or [`Stop::Crashed`] when the plan says so.
     fn step(&mut self, task: TaskNo, plan: &StepPlan, now: u64) -> Result<(), Stop>;
-    /// Emits a tick of a bare node to its own partition of the tick topic, as a step of its own. `false` when it cannot now.
-    ///
-    /// # Errors
-    ///
-    /// A refusal.
-    fn tick(&mut self, task: TaskNo, value: Bytes) -> Result<bool, Stop>;
     /// The task's process ends; a step under way is lost.
     fn crash(&mut self, task: TaskNo);
     /// The task's next move in asking for watermarks: takes the mark, or asks, or hands the answer in. To be called between steps.
@@ -357,6 +372,10 @@ pub trait ConformanceHost {
     fn holds(&self, task: TaskNo) -> Vec<Hold>;
     /// The committed state of a key of a stateful stage's task, as its bytes; `None` when there is none.
     fn state_of(&self, task: TaskNo, key: Option<&[u8]>) -> Option<Bytes>;
+    /// The committed tick state of a stage's task, as its bytes; `None` when there is none.
+    fn tick_state_of(&self, _task: TaskNo) -> Option<Bytes> {
+        None
+    }
     /// Whether watermarks may help the task.
     fn wants_evidence(&self, task: TaskNo) -> bool;
 

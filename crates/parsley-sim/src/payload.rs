@@ -33,10 +33,11 @@ impl Payload {
         }
     }
 
-    /// The payload of a task's tick of that number.
-    pub fn of_tick(stage: usize, partition: i32, number: u64) -> Self {
+    /// The payload of a task's tick of that time. Its record carries none, and no two ticks of a task have the same time.
+    pub fn of_tick(stage: usize, partition: i32, timestamp_ms: i64) -> Self {
+        let of_task = mix(mix(0x71c4, stage as u64), partition as u64);
         Self {
-            label: mix(mix(mix(0x71c4, stage as u64), partition as u64), number),
+            label: mix(of_task, timestamp_ms as u64),
             hops: 0,
         }
     }
@@ -99,6 +100,11 @@ fn applies(emit: &Emit, payload: Payload) -> bool {
 /// The bytes of a key.
 pub fn key_bytes(key: u64) -> Bytes {
     Bytes::copy_from_slice(&key.to_be_bytes())
+}
+
+/// The key of a task's ticks (`docs/protocol.md`, Tick record).
+pub fn tick_key(partition: i32) -> Bytes {
+    Bytes::copy_from_slice(&partition.to_be_bytes())
 }
 
 /// A key from its bytes.

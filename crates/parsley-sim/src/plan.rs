@@ -40,7 +40,7 @@ pub enum Driver {
     /// `parsley_stage::Task`, with logic, state and rounds.
     #[default]
     Task,
-    /// A bare `parsley_core::Node` under a host that waits at each change of partition. It takes ticks.
+    /// A bare `parsley_core::Node` under a host that waits at each change of partition.
     Node,
 }
 
@@ -72,7 +72,8 @@ pub struct Declaration {
     pub inputs: Vec<InputPlan>,
     /// The topics that it may send to.
     pub sinks: Vec<TopicName>,
-    /// The topic of its ticks: both an input and a sink; a tick goes to the task's own partition. Bare nodes only.
+    /// The topic of its ticks, `sim-<stage>-ticks`: both an input and a sink; a tick goes to the task's own partition. What ticks emit is
+    /// said of the input of that name.
     pub ticks: Option<TopicName>,
 }
 
@@ -290,6 +291,8 @@ pub enum Phase {
     EvidenceMove(&'static str),
     /// The stage's tasks emit a tick each.
     Tick(&'static str),
+    /// One step of the stage's task 0 that reads only this topic, to its end, and ticks behind so many deliveries.
+    TickAmong(&'static str, TopicName, usize),
     /// From now on no transaction marker is written to the topic.
     StallMarkers(TopicName),
     /// Markers reach the topic again.

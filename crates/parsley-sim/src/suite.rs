@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::count::Counts;
 use crate::host::{AppendMode, ConformanceHost, Setting};
-use crate::plan::{Driver, End, Phase, Plan};
+use crate::plan::{End, Phase, Plan};
 use crate::run::{Outcome, Request};
 use crate::scenario::Scenario;
 use crate::task_host::Sabotage;
@@ -211,10 +211,8 @@ impl Suite {
 
 /// Whether a host can do what a plan is about.
 fn can_run<H: ConformanceHost>(plan: &Plan) -> bool {
-    let ticks = plan.stages.iter().any(|stage| {
-        let mut declarations = stage.declarations.iter();
-        stage.driver == Driver::Node && declarations.any(|declaration| declaration.ticks.is_some())
-    });
+    let mut declarations = plan.stages.iter().flat_map(|stage| &stage.declarations);
+    let ticks = declarations.any(|declaration| declaration.ticks.is_some());
     let tampers = |phase: &Phase| {
         matches!(
             phase,
@@ -222,7 +220,7 @@ fn can_run<H: ConformanceHost>(plan: &Plan) -> bool {
         )
     };
     let wedges = matches!(plan.rules.end, End::Wedged { .. });
-    (H::runs_bare_nodes() || !ticks)
+    (H::ticks() || !ticks)
         && (H::can_be_tampered_with() || !plan.script.iter().any(tampers))
         && (H::can_withhold_offsets() || !wedges)
 }

@@ -21,6 +21,16 @@ const CAUGHT: &[(Sabotage, &str, u64)] = &[
     (Sabotage::Protocol(Broken::Eager), "tick-self-loop", 20),
     (
         Sabotage::Protocol(Broken::Eager),
+        "stage-tick-self-loop",
+        20,
+    ),
+    (
+        Sabotage::Protocol(Broken::DropDeliveredTerm),
+        "stage-tick-behind-deliveries",
+        50,
+    ),
+    (
+        Sabotage::Protocol(Broken::Eager),
         "truncation-mid-history",
         20,
     ),
@@ -270,6 +280,16 @@ const CAUGHT: &[(Sabotage, &str, u64)] = &[
         50,
     ),
     (
+        Sabotage::Protocol(Broken::ForgetRemovedSink),
+        "stage-tick-across-a-dropped-sink",
+        50,
+    ),
+    (
+        Sabotage::Protocol(Broken::ForgetRemovedInput),
+        "stage-stops-ticking",
+        100,
+    ),
+    (
         Sabotage::Protocol(Broken::JoinWithoutSeed),
         "scope-growth-by-offset",
         100,
@@ -315,6 +335,36 @@ const CAUGHT: &[(Sabotage, &str, u64)] = &[
         Sabotage::Host(HostFault::KeepsStateAfterAbort),
         "tick-under-crashes",
         20,
+    ),
+    (
+        Sabotage::Host(HostFault::KeepsStateAfterAbort),
+        "stage-tick-under-crashes",
+        20,
+    ),
+    (
+        Sabotage::Host(HostFault::KeepsSendsAfterAbort),
+        "stage-tick-state-under-crashes",
+        20,
+    ),
+    (
+        Sabotage::Host(HostFault::StampsTicksEarly),
+        "stage-tick-behind-deliveries",
+        100,
+    ),
+    (
+        Sabotage::Host(HostFault::TicksOutsideTheStep),
+        "stage-tick-under-crashes",
+        20,
+    ),
+    (
+        Sabotage::Host(HostFault::LosesTickState),
+        "stage-tick-state-under-crashes",
+        100,
+    ),
+    (
+        Sabotage::Host(HostFault::SendsWithoutRounds),
+        "stage-tick-sends-in-order",
+        100,
     ),
     (
         Sabotage::Host(HostFault::KeepsStateAfterAbort),

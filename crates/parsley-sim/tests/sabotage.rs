@@ -38,6 +38,13 @@ const CAUGHT: &[(&str, &str, u64)] = &[
     ("trusts-names", "b12-input-recreated-while-stopped", 100),
     ("truncates-at-once", "p10-delay-before-a-truncation", 100),
     ("truncates-above-bound", "truncation-at-the-bound", 100),
+    ("stamps-ticks-early", "stage-tick-behind-deliveries", 100),
+    (
+        "h3-ticks-outside-the-step",
+        "stage-tick-state-under-crashes",
+        55,
+    ),
+    ("h3-loses-tick-state", "stage-tick-self-loop", 100),
     ("ignore-positions", "trailing-markers", 100),
     ("lose-offset-three", "edge-cross-topic", 100),
     ("eager", "crash-mid-step", 100),

@@ -160,10 +160,6 @@ impl ConformanceHost for FaultyHost {
         outcome
     }
 
-    fn tick(&mut self, task: TaskNo, value: Bytes) -> Result<bool, Stop> {
-        self.host.tick(task, value)
-    }
-
     fn crash(&mut self, task: TaskNo) {
         self.host.crash(task);
         if self.fault == Fault::ForgetsItsState {

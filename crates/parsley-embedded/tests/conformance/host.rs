@@ -447,11 +447,6 @@ impl ConformanceHost for EmbeddedHost {
         Ok(())
     }
 
-    fn tick(&mut self, _task: TaskNo, _value: Bytes) -> Result<bool, Stop> {
-        // No stage can be declared to tick (decision T9).
-        Ok(false)
-    }
-
     fn crash(&mut self, task: TaskNo) {
         let crashed = self.driven(task).and_then(|driven| {
             driven.slot.is_full = false;

@@ -33,6 +33,14 @@ const PASSED_OVER: &[(&str, &str)] = &[
     ("tick-under-crashes", TICKS),
     ("tick-across-a-dropped-sink", TICKS),
     ("tick-echo-of-a-dropped-sink", TICKS),
+    ("stage-tick-self-loop", TICKS),
+    ("stage-tick-under-crashes", TICKS),
+    ("stage-tick-across-a-dropped-sink", TICKS),
+    ("stage-tick-echo-of-a-dropped-sink", TICKS),
+    ("stage-tick-behind-deliveries", TICKS),
+    ("stage-tick-state-under-crashes", TICKS),
+    ("stage-tick-sends-in-order", TICKS),
+    ("stage-stops-ticking", TICKS),
     // Its other half, `late-joiner-evidence`, runs: it has to come to rest, whatever stamps name.
     ("late-joiner-wedge", OFFSETS),
     ("b15-positions-moved-back", TAMPERING),
@@ -45,7 +53,7 @@ const PASSED_OVER: &[(&str, &str)] = &[
 
 const NAMES: &str = "the log that has a topic resolves its name";
 
-const TICKS: &str = "no stage can be declared to tick (decision T9), and this host runs stages";
+const TICKS: &str = "the stepper has no call that makes a task tick";
 
 const OFFSETS: &str = "a step's rounds are fenced with the offsets that they got (decision E1), so stamps never name a send by \
     its sequence, and nothing waits for one";

@@ -22,6 +22,7 @@ const WAITING_MAX: usize = 16;
 /// A delivery with its content.
 pub(crate) struct Content {
     pub handed: Handed,
+    pub timestamp_ms: i64,
     pub key: Option<Bytes>,
     pub value: Option<Bytes>,
 }
@@ -67,12 +68,22 @@ pub(crate) struct BareConfig {
 }
 
 impl BareConfig {
-    /// Whether what a delivery under this key sends follows from nothing sent before it in the step (decision S12). A bare node of
-    /// its own makes no use of that.
-    fn sends_apart(&self, key: Option<u64>) -> bool {
+    /// Whether what a delivery of the topic under this key sends follows from nothing sent before it in the step (decisions S12 and T11). A bare
+    /// node of its own makes no use of that.
+    fn sends_apart(&self, topic: TopicName, key: Option<u64>) -> bool {
         let keyless = key.is_none() && !self.plan.stateful;
         self.plan.driver == Driver::Task
+            && self.declaration.ticks != Some(topic)
             && (keyless || self.plan.send_order == SendOrder::PerDelivery)
+    }
+
+    /// What a record of the topic carries.
+    fn payload_of(&self, topic: TopicName, content: &Content) -> Option<Payload> {
+        if self.declaration.ticks == Some(topic) {
+            let at = content.timestamp_ms;
+            return Some(Payload::of_tick(self.stage, self.partition, at));
+        }
+        content.value.as_deref().and_then(Payload::of_bytes)
     }
 
     fn name_of(&self, topic: TopicId) -> Option<TopicName> {
@@ -81,14 +92,24 @@ impl BareConfig {
             .find(|&name| self.topics.get(name).is_some_and(|info| info.id == topic))
     }
 
-    fn channel(&self, topic: TopicName, key: Option<&Bytes>) -> Option<Channel> {
-        let info = self.topics.get(topic)?;
+    fn channel(&self, topic: TopicName, key: Option<&Bytes>) -> Result<Channel, Stop> {
+        let info = self.topics.get(topic);
+        let info =
+            info.ok_or_else(|| Stop::Failed(format!("the topic {topic} does not resolve")))?;
         let partition = match self.declaration.ticks {
             Some(ticks) if ticks == topic => self.partition,
             _ => partition_of(key.map(AsRef::as_ref), info.partitions),
         };
-        Some(info.id.partition(partition))
+        Ok(info.id.partition(partition))
     }
+}
+
+/// A record before its stamp.
+struct Emitted {
+    channel: Channel,
+    timestamp_ms: i64,
+    key: Option<Bytes>,
+    value: Option<Bytes>,
 }
 
 /// A protocol and what a host of it keeps.
@@ -96,7 +117,7 @@ pub(crate) struct Bare<P> {
     pub protocol: P,
     config: BareConfig,
     /// Emitted and not stamped yet.
-    waiting: VecDeque<(Channel, Option<Bytes>, Bytes)>,
+    waiting: VecDeque<Emitted>,
     ready: Vec<Send>,
     /// The channels of the sends that are not acknowledged yet.
     unacknowledged: BTreeSet<Channel>,
@@ -124,71 +145,88 @@ impl<P: Protocol> Bare<P> {
         };
         self.deliveries += 1;
         let name = self.config.name_of(content.handed.channel.topic);
-        let payload = content.value.as_deref().and_then(Payload::of_bytes);
+        let payload = name.and_then(|name| self.config.payload_of(name, &content));
         if let (Some(name), Some(payload)) = (name, payload) {
             let key = payload::key_of(content.key.as_ref());
             let (declaration, stage) = (Arc::clone(&self.config.declaration), self.config.stage);
-            let mut apart = self.config.sends_apart(key);
+            let mut apart = self.config.sends_apart(name, key);
             for emission in payload::emissions(&declaration, stage, name, key, payload) {
                 let apart = std::mem::take(&mut apart);
                 let key = emission.key.map(payload::key_bytes);
-                self.emit(emission.to, key, emission.payload.to_bytes(), apart)?;
+                let emitted = Emitted {
+                    channel: self.config.channel(emission.to, key.as_ref())?,
+                    timestamp_ms: content.timestamp_ms,
+                    key,
+                    value: Some(emission.payload.to_bytes()),
+                };
+                self.emit(emitted, apart)?;
             }
         }
         Ok(Some(content.handed))
     }
 
     /// `apart`: the send need not wait for what is out.
-    fn emit(
-        &mut self,
-        to: TopicName,
-        key: Option<Bytes>,
-        value: Bytes,
-        apart: bool,
-    ) -> Result<(), Stop> {
-        let channel = self
-            .config
-            .channel(to, key.as_ref())
-            .ok_or_else(|| Stop::Failed(format!("the topic {to} does not resolve")))?;
+    fn emit(&mut self, emitted: Emitted, apart: bool) -> Result<(), Stop> {
         if apart && self.waiting.is_empty() {
-            return self.stamp(channel, key, value);
+            return self.stamp(emitted);
         }
-        self.waiting.push_back((channel, key, value));
+        self.waiting.push_back(emitted);
         self.stamp_what_may_go()
     }
 
-    pub fn tick(&mut self, value: Bytes) -> Result<bool, Stop> {
-        let Some(ticks) = self.config.declaration.ticks else {
+    /// `false` when the stage declares no ticks.
+    pub fn tick(&mut self, timestamp_ms: i64) -> Result<bool, Stop> {
+        let BareConfig {
+            declaration,
+            partition,
+            plan,
+            ..
+        } = &self.config;
+        let Some(ticks) = declaration.ticks else {
             return Ok(false);
         };
-        self.emit(ticks, None, value, false)?;
+        let apart = plan.driver == Driver::Task;
+        let key = payload::tick_key(*partition);
+        let emitted = Emitted {
+            channel: self.config.channel(ticks, Some(&key))?,
+            timestamp_ms,
+            key: Some(key),
+            value: None,
+        };
+        self.emit(emitted, apart)?;
         Ok(true)
     }
 
     /// Sends to one partition go out in a row; a change of partition waits for what is out.
     fn stamp_what_may_go(&mut self) -> Result<(), Stop> {
-        while let Some(&(channel, ..)) = self.waiting.front() {
-            if self.unacknowledged.iter().any(|&out| out != channel) {
+        while let Some(next) = self.waiting.front() {
+            if self.unacknowledged.iter().any(|&out| out != next.channel) {
                 break;
             }
-            let Some((channel, key, value)) = self.waiting.pop_front() else {
+            let Some(next) = self.waiting.pop_front() else {
                 break;
             };
-            self.stamp(channel, key, value)?;
+            self.stamp(next)?;
         }
         Ok(())
     }
 
-    fn stamp(&mut self, channel: Channel, key: Option<Bytes>, value: Bytes) -> Result<(), Stop> {
+    fn stamp(&mut self, emitted: Emitted) -> Result<(), Stop> {
+        let Emitted {
+            channel,
+            timestamp_ms,
+            key,
+            value,
+        } = emitted;
         self.unacknowledged.insert(channel);
         let stamp = self.protocol.prepare_send(channel)?;
         self.ready.push(Send {
             record: Record {
                 channel,
                 offset: 0,
-                timestamp_ms: 0,
+                timestamp_ms,
                 key,
-                value: Some(value),
+                value,
                 headers: stamp.headers().to_vec(),
             },
         });
@@ -258,6 +296,7 @@ impl Protocol for NodeProtocol {
                 offset: delivery.offset,
                 was_held: delivery.was_held,
             },
+            timestamp_ms: delivery.timestamp_ms,
             key: delivery.key,
             value: delivery.value,
         }))

@@ -200,9 +200,15 @@ impl Engine {
         each!(self, task => task.step_committed(), bare => bare.committed());
     }
 
-    /// A tick's send joins the step. `false` when the task takes none.
-    pub fn tick(&mut self, value: Bytes) -> Result<bool, Stop> {
-        each!(self, _task => Ok(false), bare => bare.tick(value))
+    /// A tick joins the step. `false` when the stage declares none.
+    pub fn tick(&mut self, timestamp_ms: i64) -> Result<bool, Stop> {
+        each!(self, task => {
+            let ticks = task.stage().tick_topic().is_some();
+            if ticks {
+                task.tick(timestamp_ms)?;
+            }
+            Ok(ticks)
+        }, bare => bare.tick(timestamp_ms))
     }
 
     pub fn mark(&mut self) -> AnyMark {

@@ -157,6 +157,7 @@ impl Protocol for ModelProtocol {
                 offset: delivery.record.offset,
                 was_held: delivery.was_held,
             },
+            timestamp_ms: delivery.record.timestamp,
             key: delivery.record.key.map(Into::into),
             value: delivery.record.value.map(Into::into),
         }))

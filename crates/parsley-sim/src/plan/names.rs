@@ -1,5 +1,7 @@
 //! Whether a plan names only what it has. A script that names nothing would do nothing, and its world would hold all the same.
 
+use crate::host::APPLICATION;
+
 use super::{EdgeKind, EdgePlan, End, Phase, Plan, TopicName};
 
 /// What a phase names.
@@ -18,6 +20,7 @@ impl Plan {
         let unknown = unknown.map(|topic| format!("no topic {topic}"));
         let mut phases = self.script.iter();
         unknown
+            .or_else(|| self.misnamed_ticks())
             .or_else(|| phases.find_map(|phase| self.misnomer_of(phase)))
             .or_else(|| self.misnomer_of_end())
     }
@@ -37,6 +40,16 @@ impl Plan {
             }
         }
         topics
+    }
+
+    /// A stage's ticks go to a topic that is named after it.
+    fn misnamed_ticks(&self) -> Option<String> {
+        self.stages.iter().find_map(|stage| {
+            let due = format!("{APPLICATION}-{}-ticks", stage.name);
+            let mut named = stage.declarations.iter().filter_map(|named| named.ticks);
+            let wrong = named.find(|&ticks| ticks != due)?;
+            Some(format!("{wrong} for {due}"))
+        })
     }
 
     fn has_topic(&self, name: &str) -> bool {
@@ -124,7 +137,9 @@ impl Phase {
                 stage: Some(stage),
                 ..none
             },
-            Self::ReadOnly(stage, topic) | Self::ReadOnlyAt(stage, _, topic) => Named {
+            Self::ReadOnly(stage, topic)
+            | Self::ReadOnlyAt(stage, _, topic)
+            | Self::TickAmong(stage, topic, _) => Named {
                 stage: Some(stage),
                 topic: Some(topic),
                 ..none
@@ -197,6 +212,27 @@ mod tests {
         let mut unknown = plan(Vec::new());
         unknown.topics.pop();
         assert_eq!(unknown.misnomer().as_deref(), Some("no topic bills"));
+    }
+
+    #[test]
+    fn ticks_go_to_the_topic_that_is_named_after_the_stage() {
+        let ticking = |stage, ticks| Plan {
+            topics: topics(&["orders", ticks]),
+            stages: vec![StagePlan::new(
+                stage,
+                Declaration::reads(&["orders"]).ticking(ticks),
+            )],
+            ..plan(Vec::new())
+        };
+        let edges_apart = |mut plan: Plan| {
+            plan.edges.clear();
+            plan.misnomer()
+        };
+        assert_eq!(edges_apart(ticking("bill", "sim-bill-ticks")), None);
+        assert_eq!(
+            edges_apart(ticking("ship", "sim-bill-ticks")).as_deref(),
+            Some("sim-bill-ticks for sim-ship-ticks")
+        );
     }
 
     #[test]

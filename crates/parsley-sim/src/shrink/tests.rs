@@ -139,6 +139,7 @@ fn an_action_can_be_limited() {
     let step = |records| Action::Step {
         task: 0,
         reads: vec![(0, records, true), (1, 1, false)],
+        tick: None,
         crash: None,
     };
     assert_eq!(limited(&step(usize::MAX), 3), Some(step(3)));

@@ -186,6 +186,10 @@ impl ConformanceHost for TaskHost {
         true
     }
 
+    fn ticks() -> bool {
+        true
+    }
+
     fn keeps_state(&self) -> bool {
         !self.uses_model()
     }
@@ -289,11 +293,6 @@ impl ConformanceHost for TaskHost {
         self.ended(task, outcome)
     }
 
-    fn tick(&mut self, task: TaskNo, value: Bytes) -> Result<bool, Stop> {
-        let outcome = self.run_tick(task, value);
-        self.ended(task, outcome)
-    }
-
     fn crash(&mut self, task: TaskNo) {
         self.end_run(task);
     }
@@ -370,6 +369,12 @@ impl ConformanceHost for TaskHost {
             .with(|store| store.get(&fold::state_key(key)))
             .ok()
             .flatten()
+    }
+
+    fn tick_state_of(&self, task: TaskNo) -> Option<Bytes> {
+        let store = &self.slot(task)?.fold;
+        let state = store.with(|store| store.get(&[fold::TICK_STATE_KEY]));
+        state.ok().flatten()
     }
 
     fn wants_evidence(&self, task: TaskNo) -> bool {

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bytes::Bytes;
 use parsley_core::{Channel, Offset, Receipt, Record};
-use parsley_stage::TopicInfo;
+use parsley_stage::{TopicInfo, fold};
 
 use super::TaskHost;
 use super::sweep::{Question, Sweep};
 use crate::broker::{Outcome, ReadError, Txn};
 use crate::engine::{Engine, Finished, Send};
 use crate::fault::HostFault;
-use crate::host::{AppendMode, CrashPoint, Event, Move, Read, StepPlan, Stop, TaskNo};
+use crate::host::{AppendMode, CrashPoint, Event, Move, Read, StepPlan, Stop, TaskNo, TickPlan};
 
 /// How many records a step reads of one channel at most, whatever the plan says.
 const READ_MAX: usize = 10_000;
@@ -121,6 +120,12 @@ impl TaskHost {
             }
             self.run_check(task, now)?;
         }
+        let stamped = match plan.tick {
+            Some(tick) if self.shirks(HostFault::StampsTicksEarly) => {
+                self.stamp_tick(task, tick)?
+            }
+            _ => None,
+        };
         let mut moved = false;
         for read in &plan.reads {
             moved |= self.feed(task, *read)?;
@@ -132,7 +137,19 @@ impl TaskHost {
             Some(CrashPoint::Delivered(deliveries)) => deliveries,
             _ => usize::MAX,
         };
-        let delivered = self.deliver(task, deliveries_max)?;
+        let mut delivered = 0;
+        if let Some(tick) = plan.tick {
+            delivered += self.deliver(task, tick.after.min(deliveries_max))?;
+            let stamped = match stamped {
+                None => self.stamp_tick(task, tick)?,
+                early => early,
+            };
+            if let Some(sends) = stamped {
+                self.emit_tick(task, tick, sends)?;
+                moved = true;
+            }
+        }
+        delivered += self.deliver(task, deliveries_max - delivered)?;
         if plan.crash.is_some_and(|at| at != CrashPoint::Appended) {
             if self.setting.append == AppendMode::Atomic {
                 self.append_pending(task)?;
@@ -226,7 +243,8 @@ impl TaskHost {
         let mut delivered = 0;
         loop {
             let run = self.run_mut(task)?;
-            if delivered >= deliveries_max || run.engine.step_is_full() {
+            let fenced = run.step.as_ref().is_some_and(|step| step.fenced);
+            if delivered >= deliveries_max || fenced || run.engine.step_is_full() {
                 break;
             }
             let Some(handed) = run.engine.process_next()? else {
@@ -251,6 +269,33 @@ impl TaskHost {
             step.take_over(sends);
         }
         Ok(delivered)
+    }
+
+    /// What can go of a tick, stamped. `None` when the task takes none: its stage has none, or a round was fenced.
+    fn stamp_tick(&mut self, task: TaskNo, tick: TickPlan) -> Result<Option<Vec<Send>>, Stop> {
+        let run = self.run_mut(task)?;
+        let fenced = run.step.as_ref().is_some_and(|step| step.fenced);
+        let ticks = !fenced && run.engine.tick(tick.timestamp_ms)?;
+        Ok(ticks.then(|| run.engine.take_sends()))
+    }
+
+    fn emit_tick(&mut self, task: TaskNo, tick: TickPlan, sends: Vec<Send>) -> Result<(), Stop> {
+        let outside = self.shirks(HostFault::TicksOutsideTheStep);
+        let step = self.run_mut(task)?.step.get_or_insert_default();
+        let alone = match outside {
+            true => sends,
+            false => {
+                step.take_over(sends);
+                Vec::new()
+            }
+        };
+        self.events.push(Event::Ticked(task, tick.timestamp_ms));
+        for Send { mut record } in alone {
+            let appended = self.broker.append(record.clone(), None);
+            record.offset = appended.map_err(|_| Stop::Crashed)?;
+            self.events.push(Event::Appended { task, record });
+        }
+        Ok(())
     }
 
     /// Appends everything that was handed over, channel by channel.
@@ -303,6 +348,7 @@ impl TaskHost {
             false => BTreeMap::new(),
         };
         let commits_late = self.shirks(HostFault::CommitsEarlierPositions);
+        let loses_ticks = self.shirks(HostFault::LosesTickState);
         let run = self.run_mut(task)?;
         let Some(mut step) = run.step.take() else {
             return Ok(());
@@ -311,8 +357,11 @@ impl TaskHost {
         let Finished {
             mut positions,
             ordering,
-            fold,
+            mut fold,
         } = run.engine.finish(&acks)?;
+        if loses_ticks {
+            fold.0.remove(&[fold::TICK_STATE_KEY][..]);
+        }
         for (channel, position) in &mut positions {
             *position = ends.get(channel).copied().unwrap_or(*position);
         }
@@ -423,19 +472,6 @@ impl TaskHost {
             return self.commit(task);
         }
         Ok(())
-    }
-
-    pub(super) fn run_tick(&mut self, task: TaskNo, value: Bytes) -> Result<bool, Stop> {
-        let run = self.run_mut(task)?;
-        if run.step.is_some() || !run.engine.tick(value)? {
-            return Ok(false);
-        }
-        let sends = run.engine.take_sends();
-        run.step.get_or_insert_default().take_over(sends);
-        if self.setting.append == AppendMode::Atomic {
-            self.complete_step(task, None)?;
-        }
-        Ok(true)
     }
 
     pub(super) fn list_moves(&self, moves: &mut Vec<Move>) {

@@ -3,8 +3,7 @@
 use parsley_core::Offset;
 
 use super::{Action, Life, Rule, Violation, World};
-use crate::host::{ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TaskNo};
-use crate::payload::Payload;
+use crate::host::{ConformanceHost, CrashPoint, Move, Read, StepPlan, Stop, TaskNo, TickPlan};
 use crate::plan::End;
 use crate::trace::Kind;
 
@@ -18,7 +17,12 @@ impl<H: ConformanceHost> World<H> {
         self.now += 1;
         self.counts.steps += 1;
         match action {
-            Action::Step { task, reads, crash } => self.step_task(*task, reads, *crash)?,
+            Action::Step {
+                task,
+                reads,
+                tick,
+                crash,
+            } => self.step_task(*task, reads, *tick, *crash)?,
             Action::Append(task, channel) => {
                 if let Some(channel) = self.channels.get(*channel) {
                     self.make(Move::Append(TaskNo(*task), channel.channel))?;
@@ -31,7 +35,6 @@ impl<H: ConformanceHost> World<H> {
             }
             Action::Proceed(task) => self.make(Move::Proceed(TaskNo(*task)))?,
             Action::Marker(channel, nth) => self.write_marker(*channel, *nth)?,
-            Action::Tick(task) => self.tick(*task)?,
             Action::Crash(task) => self.crash(*task),
             Action::Start(task) => {
                 if self
@@ -76,6 +79,7 @@ impl<H: ConformanceHost> World<H> {
         &mut self,
         task: usize,
         reads: &[(usize, usize, bool)],
+        tick: Option<usize>,
         crash: Option<CrashPoint>,
     ) -> Result<(), Violation> {
         if !self.runs(task) {
@@ -90,6 +94,10 @@ impl<H: ConformanceHost> World<H> {
         };
         let plan = StepPlan {
             reads: reads.iter().filter_map(read).collect(),
+            tick: tick.map(|after| TickPlan {
+                timestamp_ms: self.tasks[task].ticks.into(),
+                after,
+            }),
             crash,
         };
         let held = self.host.held(TaskNo(task));
@@ -245,43 +253,6 @@ impl<H: ConformanceHost> World<H> {
         }
     }
 
-    pub(super) fn tick(&mut self, task: usize) -> Result<(), Violation> {
-        if !self.runs(task) {
-            return Ok(());
-        }
-        let at = self.tasks[task].at;
-        let Some(ticks) = self.stages[at.stage].declaration.ticks else {
-            return Ok(());
-        };
-        let payload = Payload::of_tick(at.stage, at.partition, self.tasks[task].ticks);
-        let Some(number) = self.topics.get(ticks).and_then(|topic| {
-            topic
-                .channels
-                .get(usize::try_from(at.partition).ok()?)
-                .copied()
-        }) else {
-            return Ok(());
-        };
-        if self.host.is_in_step(TaskNo(task)) {
-            return Ok(());
-        }
-        let actor = self.tasks[task].actor;
-        let emission = self
-            .oracle
-            .emit_for(actor, None, self.channels[number].oracle, None)
-            .map_err(|misuse| self.violation(Rule::HostFailed, misuse.to_string()))?;
-        self.tasks[task].staged.push((payload.label, emission));
-        let outcome = self.host.tick(TaskNo(task), payload.to_bytes());
-        if outcome == Ok(true) {
-            self.tasks[task].ticks += 1;
-            self.counts.ticks += 1;
-        } else {
-            self.tasks[task].staged.clear();
-            self.oracle.abort(actor);
-        }
-        self.conclude(task, outcome.map(|_| ()))
-    }
-
     pub(super) fn crash(&mut self, task: usize) {
         if !self.runs(task) {
             return;
@@ -319,7 +290,7 @@ impl<H: ConformanceHost> World<H> {
     /// What is new to a task without anything to read: evidence, or a check, may have freed something.
     pub(super) fn drain_task(&mut self, task: usize) -> Result<(), Violation> {
         if self.runs(task) && !self.host.is_in_step(TaskNo(task)) {
-            self.step_task(task, &[], None)?;
+            self.step_task(task, &[], None, None)?;
         }
         Ok(())
     }

@@ -60,6 +60,7 @@ impl<H: ConformanceHost> World<H> {
                 self.act(&Action::Step {
                     task,
                     reads,
+                    tick: None,
                     crash: None,
                 })?;
                 // A host that reads and gets nowhere is at rest.
@@ -256,7 +257,7 @@ impl<H: ConformanceHost> World<H> {
         Ok(())
     }
 
-    /// The state of each key of a stateful stage counts what was delivered to it, in all executions.
+    /// The state of each key of a stateful stage counts what was delivered to it, in all executions, and that of ticks the ticks.
     fn judge_states(&self) -> Result<(), Violation> {
         if !self.host.keeps_state() {
             return Ok(());
@@ -264,7 +265,11 @@ impl<H: ConformanceHost> World<H> {
         for (number, task) in self.tasks.iter().enumerate() {
             let stage = &self.plan.stages[task.at.stage];
             let runs_as_stage = stage.driver == Driver::Task || !H::runs_bare_nodes();
-            if !stage.stateful || !runs_as_stage {
+            if !runs_as_stage {
+                continue;
+            }
+            self.judge_tick_state(number)?;
+            if !stage.stateful {
                 continue;
             }
             for (&key, &(delivered, _)) in &task.delivered_by_key {
@@ -365,6 +370,7 @@ mod tests {
         let step = Action::Step {
             task: 0,
             reads,
+            tick: None,
             crash: None,
         };
         assert_eq!(world.act(&step), Ok(()));

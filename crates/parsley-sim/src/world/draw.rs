@@ -132,6 +132,9 @@ impl<H: ConformanceHost> World<H> {
                         choices.add(weight, Choice::CrashStep(task));
                     }
                 }
+                if self.may_tick(task) {
+                    choices.add(2, Choice::Tick(task));
+                }
                 if in_step {
                     return;
                 }
@@ -141,13 +144,19 @@ impl<H: ConformanceHost> World<H> {
                 if self.setting.rules.truncation || self.setting.rules.sweeps > 0 {
                     choices.add(1, Choice::Check(task));
                 }
-                if state.ticks < u64::from(self.setting.rules.ticks)
-                    && self.stages[state.at.stage].declaration.ticks.is_some()
-                {
-                    choices.add(2, Choice::Tick(task));
-                }
             }
         }
+    }
+
+    fn may_tick(&self, task: usize) -> bool {
+        let state = &self.tasks[task];
+        state.ticks < self.setting.rules.ticks
+            && self.stages[state.at.stage].declaration.ticks.is_some()
+    }
+
+    /// Behind how many deliveries a task may tick in a step in which it may crash.
+    fn draw_tick(&self, task: usize, chance: &mut Chance) -> Option<usize> {
+        (self.may_tick(task) && chance.percent(50)).then(|| behind(chance))
     }
 
     fn offer_edge(&self, edge: usize, choices: &mut Choices) {
@@ -195,21 +204,25 @@ impl<H: ConformanceHost> World<H> {
             Choice::ReadOne(task, number) => Action::Step {
                 task,
                 reads: vec![(number, records(chance), advances && chance.percent(60))],
+                tick: None,
                 crash: None,
             },
             Choice::ReadAll(task) => Action::Step {
                 task,
                 reads: self.new_in_time(task),
+                tick: None,
                 crash: None,
             },
             Choice::ReadSome(task) => Action::Step {
                 task,
                 reads: self.some_new(task, chance),
+                tick: None,
                 crash: None,
             },
             Choice::Crash(task) => Action::Crash(task),
             Choice::CrashStep(task) => {
                 let reads = self.some_new(task, chance);
+                let tick = self.draw_tick(task, chance);
                 let point = match chance.below(6) {
                     0 => CrashPoint::Fed,
                     1..=3 => CrashPoint::Delivered(chance.between(0, 2) as usize),
@@ -220,12 +233,29 @@ impl<H: ConformanceHost> World<H> {
                     AppendMode::Interleaved if point == CrashPoint::Appended => None,
                     _ => Some(point),
                 };
-                Action::Step { task, reads, crash }
+                Action::Step {
+                    task,
+                    reads,
+                    tick,
+                    crash,
+                }
             }
             Choice::Start(task) => Action::Start(task),
             Choice::Evidence(task) => Action::Evidence(task),
             Choice::Check(task) => Action::Check(task),
-            Choice::Tick(task) => Action::Tick(task),
+            // Alone, or among the deliveries of a step.
+            Choice::Tick(task) => {
+                let reads = match chance.percent(50) {
+                    true => self.some_new(task, chance),
+                    false => Vec::new(),
+                };
+                Action::Step {
+                    task,
+                    reads,
+                    tick: Some(behind(chance)),
+                    crash: None,
+                }
+            }
             Choice::Send(edge) => {
                 let plan = &self.plan.edges[edge];
                 let topic = chance.index(plan.to().len())?;
@@ -283,4 +313,9 @@ fn records(chance: &mut Chance) -> usize {
         2 => 2,
         _ => 5,
     }
+}
+
+/// Behind how many deliveries of a step a tick comes.
+fn behind(chance: &mut Chance) -> usize {
+    chance.between(0, 2) as usize
 }

@@ -10,6 +10,7 @@ mod observe;
 mod positions;
 mod script;
 mod start;
+mod ticks;
 mod violation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +41,8 @@ pub enum Action {
         task: usize,
         /// Per channel of the world: how many records at most, and whether the position is reported.
         reads: Vec<(usize, usize, bool)>,
+        /// Behind how many deliveries it ticks, if it does.
+        tick: Option<usize>,
         /// Where it is cut off.
         crash: Option<CrashPoint>,
     },
@@ -51,8 +54,6 @@ pub enum Action {
     Proceed(usize),
     /// A pending marker of that channel is written: the one of this number among them.
     Marker(usize, usize),
-    /// A task emits a tick.
-    Tick(usize),
     /// A task's process ends.
     Crash(usize),
     /// A task starts again.
@@ -121,7 +122,12 @@ struct TaskState {
     /// An execution of it began once.
     has_started: bool,
     consumed: Vec<Channel>,
-    ticks: u64,
+    /// How many ticks it emitted, those of steps that were given up among them.
+    ticks: u32,
+    /// How many of them the open step has.
+    step_ticks: u64,
+    /// How many ticks it was delivered: committed, and with the open step.
+    ticks_delivered: (u64, u64),
     /// The emissions of the open step that were not appended yet, by label.
     staged: Vec<(u64, Emission)>,
     /// The next send sequence by channel: committed, and with the open step.
@@ -283,6 +289,8 @@ impl<H: ConformanceHost> World<H> {
                 has_started: false,
                 consumed: Vec::new(),
                 ticks: 0,
+                step_ticks: 0,
+                ticks_delivered: (0, 0),
                 staged: Vec::new(),
                 sequences: BTreeMap::new(),
                 open_sends: Vec::new(),

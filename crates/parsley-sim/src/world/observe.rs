@@ -7,7 +7,7 @@ use parsley_stage::partition::partition_of;
 
 use super::{Content, Life, Rule, Violation, World};
 use crate::host::{ConformanceHost, Event, TaskNo};
-use crate::payload::{self, Payload};
+use crate::payload;
 use crate::trace::{At, Kind};
 
 impl<H: ConformanceHost> World<H> {
@@ -66,6 +66,7 @@ impl<H: ConformanceHost> World<H> {
                 offset,
                 was_held,
             } => self.observe_delivery(task, channel, offset, was_held)?,
+            Event::Ticked(task, timestamp_ms) => self.observe_tick(task, timestamp_ms)?,
             Event::Appended { task, record } => self.observe_append(task, record)?,
             Event::Committed(task) => {
                 let actor = self.tasks[task.0].actor;
@@ -80,7 +81,9 @@ impl<H: ConformanceHost> World<H> {
                 for (committed, count) in state.delivered_by_key.values_mut() {
                     *committed = *count;
                 }
+                state.ticks_delivered.0 = state.ticks_delivered.1;
                 state.fed.commit();
+                state.step_ticks = 0;
                 state.step_deliveries = 0;
                 state.in_step = false;
                 self.tell(Some(actor), |_| Some(Kind::Committed));
@@ -99,7 +102,11 @@ impl<H: ConformanceHost> World<H> {
                 for (committed, count) in state.delivered_by_key.values_mut() {
                     *count = *committed;
                 }
+                let (ticks, deliveries) = &mut state.ticks_delivered;
+                self.counts.tick_deliveries_aborted += *deliveries - *ticks;
+                *deliveries = *ticks;
                 state.fed.abort();
+                self.counts.ticks_aborted += std::mem::take(&mut state.step_ticks);
                 state.step_deliveries = 0;
                 // Between two steps there is nothing to abort.
                 if std::mem::take(&mut state.in_step) {
@@ -149,8 +156,13 @@ impl<H: ConformanceHost> World<H> {
         let Some(content) = content else {
             return Err(self.violation(Rule::HostFailed, "a record without content".to_owned()));
         };
+        let is_tick = self.is_tick_topic(task.0, self.channels[number].topic);
         let state = &mut self.tasks[task.0];
-        state.delivered_by_key.entry(content.key).or_default().1 += 1;
+        if is_tick {
+            state.ticks_delivered.1 += 1;
+        } else {
+            state.delivered_by_key.entry(content.key).or_default().1 += 1;
+        }
         state.in_step = true;
         state.step_deliveries += 1;
         let (deliveries, stage) = (state.step_deliveries, &self.plan.stages[state.at.stage]);
@@ -204,8 +216,8 @@ impl<H: ConformanceHost> World<H> {
                 clock: world.claims_text(&clock),
             })
         });
+        let payload = self.payload_sent(task.0, &record);
         let state = &mut self.tasks[task.0];
-        let payload = record.value.as_deref().and_then(Payload::of_bytes);
         let staged = payload.and_then(|payload| {
             let index = state
                 .staged

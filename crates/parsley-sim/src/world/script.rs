@@ -60,8 +60,11 @@ impl<H: ConformanceHost> World<H> {
                 Ok(())
             }
             Phase::Deploy(stage, declaration) => self.deploy(stage, *declaration),
-            Phase::ReadOnly(stage, topic) => self.read_only(stage, 0, topic),
-            Phase::ReadOnlyAt(stage, partition, topic) => self.read_only(stage, *partition, topic),
+            Phase::ReadOnly(stage, topic) => self.read_only(stage, 0, topic, None),
+            Phase::ReadOnlyAt(stage, partition, topic) => {
+                self.read_only(stage, *partition, topic, None)
+            }
+            Phase::TickAmong(stage, topic, after) => self.read_only(stage, 0, topic, Some(*after)),
             Phase::Crash(stage) => {
                 for task in self.stage_tasks(stage) {
                     self.crash(task);
@@ -133,7 +136,7 @@ impl<H: ConformanceHost> World<H> {
             Phase::Tick(stage) => {
                 for task in self.stage_tasks(stage) {
                     self.finish_step(task)?;
-                    self.tick(task)?;
+                    self.step_task(task, &[], Some(0), None)?;
                     self.finish_step(task)?;
                 }
                 Ok(())
@@ -169,7 +172,13 @@ impl<H: ConformanceHost> World<H> {
         }
     }
 
-    fn read_only(&mut self, stage: &str, partition: i32, topic: &str) -> Result<(), Violation> {
+    fn read_only(
+        &mut self,
+        stage: &str,
+        partition: i32,
+        topic: &str,
+        tick: Option<usize>,
+    ) -> Result<(), Violation> {
         let tasks = self.stage_tasks(stage);
         let at = |&task: &usize| self.tasks[task].at.partition == partition;
         let Some(task) = tasks.into_iter().find(at) else {
@@ -180,7 +189,7 @@ impl<H: ConformanceHost> World<H> {
             .get(topic)
             .and_then(|topic| topic.channels.get(usize::try_from(partition).ok()?));
         if let Some(&number) = number {
-            self.step_task(task, &[(number, usize::MAX, true)], None)?;
+            self.step_task(task, &[(number, usize::MAX, true)], tick, None)?;
             self.finish_step(task)?;
         }
         Ok(())

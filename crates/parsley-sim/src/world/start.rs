@@ -42,8 +42,11 @@ impl<H: ConformanceHost> World<H> {
         }
         for (channel, baseline) in started.consumed {
             if let Some(number) = self.number_of(channel) {
-                self.oracle
-                    .consume(actor, self.channels[number].oracle, baseline);
+                let known = &self.channels[number];
+                self.oracle.consume(actor, known.oracle, baseline);
+                if self.is_tick_topic(task, known.topic) {
+                    self.oracle.ticks_on(actor, known.oracle);
+                }
             }
         }
         self.tasks[task].has_started = true;

@@ -47,6 +47,7 @@ fn step(crash: Option<CrashPoint>) -> Action {
     Action::Step {
         task: 0,
         reads: vec![(0, 2, true)],
+        tick: None,
         crash,
     }
 }
@@ -134,6 +135,7 @@ fn b04_what_was_fetched_and_not_handed_over_is_fetched_again() {
     let read = |channel, records| Action::Step {
         task: 0,
         reads: vec![(channel, records, false)],
+        tick: None,
         crash: None,
     };
     let before = [

@@ -216,9 +216,6 @@ impl ConformanceHost for Panics {
     fn step(&mut self, task: TaskNo, plan: &StepPlan, now: u64) -> Result<(), Stop> {
         self.0.step(task, plan, now)
     }
-    fn tick(&mut self, task: TaskNo, value: Bytes) -> Result<bool, Stop> {
-        self.0.tick(task, value)
-    }
     fn crash(&mut self, task: TaskNo) {
         self.0.crash(task);
     }
