@@ -74,6 +74,10 @@ impl ConformanceHost for FaultyHost {
         EmbeddedHost::supports(append)
     }
 
+    fn ticks() -> bool {
+        EmbeddedHost::ticks()
+    }
+
     fn can_withhold_offsets() -> bool {
         EmbeddedHost::can_withhold_offsets()
     }
@@ -197,6 +201,10 @@ impl ConformanceHost for FaultyHost {
 
     fn state_of(&self, task: TaskNo, key: Option<&[u8]>) -> Option<Bytes> {
         self.host.state_of(task, key)
+    }
+
+    fn tick_state_of(&self, task: TaskNo) -> Option<Bytes> {
+        self.host.tick_state_of(task)
     }
 
     fn wants_evidence(&self, task: TaskNo) -> bool {

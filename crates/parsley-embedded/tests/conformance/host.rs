@@ -7,6 +7,7 @@
 //! - A step appends and commits under one lock (decision E1), so it cannot be cut off behind its last delivery. Where the kit wants a crash
 //!   there, the logic fails at what is probably the last delivery: all sends before it are appended, and aborted (decision E2). Where
 //!   no delivery comes to fail at, the task crashes right behind the step.
+//! - A step ticks ahead of its deliveries.
 //! - The mark and the question about watermarks are one moment. The kit's second move is the answer's way back.
 //! - Acknowledgements tell offsets, whatever the setting says: rounds are fenced with them (decision E1).
 //! - Nobody can move a group's positions, so a rewind does nothing.
@@ -200,9 +201,10 @@ impl EmbeddedHost {
         task: TaskNo,
         error: StepError,
         before: &BTreeMap<Channel, Offset>,
+        ticked: Option<i64>,
     ) -> Stop {
         if let StepError::Ended { given_up, .. } = &error {
-            outcome::report(task, given_up, before, &mut self.events);
+            outcome::report(task, given_up, before, ticked, &mut self.events);
         }
         self.events.push(Event::Aborted(task));
         stop_of(error)
@@ -246,6 +248,10 @@ impl EmbeddedHost {
 impl ConformanceHost for EmbeddedHost {
     fn supports(append: AppendMode) -> bool {
         append == AppendMode::Atomic
+    }
+
+    fn ticks() -> bool {
+        true
     }
 
     fn can_withhold_offsets() -> bool {
@@ -419,7 +425,17 @@ impl ConformanceHost for EmbeddedHost {
             partition,
             slot,
         } = self.driven(task)?;
+        let ticked = plan.tick.map(|tick| tick.timestamp_ms);
+        if let Some(timestamp_ms) = ticked {
+            stepper
+                .tick(stage, partition, timestamp_ms)
+                .map_err(stop_of)?;
+        }
         let mut outcome = stepper.step(stage, partition, &reads);
+        if ticked.is_some() && outcome.is_err() {
+            // The tick is that step's or nobody's.
+            stepper.crash(stage, partition).map_err(stop_of)?;
+        }
         if slot.is_full && outcome.as_ref().is_ok_and(|report| !report.committed) {
             // It found that the full step had been the drain's last. The host goes on at once.
             outcome = stepper.step(stage, partition, &reads);
@@ -431,12 +447,12 @@ impl ConformanceHost for EmbeddedHost {
             Err(error) => {
                 let is_planned =
                     has_failed && error.end().is_some_and(|end| end.application().is_some());
-                let stop = self.ended(task, error, &before);
+                let stop = self.ended(task, error, &before, ticked);
                 return Err(if is_planned { Stop::Crashed } else { stop });
             }
         };
         self.report_truncation(task, &stamped);
-        outcome::report(task, &report, &before, &mut self.events);
+        outcome::report(task, &report, &before, ticked, &mut self.events);
         if report.committed {
             self.events.push(Event::Committed(task));
         }
@@ -485,7 +501,7 @@ impl ConformanceHost for EmbeddedHost {
         match moved {
             Ok(true) => self.events.push(Event::Evidence(task)),
             Ok(false) => {}
-            Err(error) => return Err(self.ended(task, error, &before)),
+            Err(error) => return Err(self.ended(task, error, &before, None)),
         }
         Ok(())
     }
@@ -502,7 +518,7 @@ impl ConformanceHost for EmbeddedHost {
         } = self.driven(task)?;
         slot.checked_at = now;
         if let Err(error) = stepper.check(stage, partition) {
-            return Err(self.ended(task, error, &before));
+            return Err(self.ended(task, error, &before, None));
         }
         self.report_truncation(task, &stamped);
         Ok(())
@@ -539,6 +555,12 @@ impl ConformanceHost for EmbeddedHost {
         let partition = self.tasks.get(&task.0)?.partition;
         let state = self.log.fold_state(self.group(task)?, partition).ok()??;
         state.get(&fold::state_key(key)).ok().flatten()
+    }
+
+    fn tick_state_of(&self, task: TaskNo) -> Option<Bytes> {
+        let partition = self.tasks.get(&task.0)?.partition;
+        let state = self.log.fold_state(self.group(task)?, partition).ok()??;
+        state.get(&[fold::TICK_STATE_KEY]).ok().flatten()
     }
 
     fn wants_evidence(&self, task: TaskNo) -> bool {

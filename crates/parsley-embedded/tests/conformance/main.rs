@@ -29,18 +29,6 @@ const SEEDS_WITH_A_FAULT: u64 = if cfg!(debug_assertions) { 5 } else { 20 };
 
 /// Scenarios that this host cannot run, and why.
 const PASSED_OVER: &[(&str, &str)] = &[
-    ("tick-self-loop", TICKS),
-    ("tick-under-crashes", TICKS),
-    ("tick-across-a-dropped-sink", TICKS),
-    ("tick-echo-of-a-dropped-sink", TICKS),
-    ("stage-tick-self-loop", TICKS),
-    ("stage-tick-under-crashes", TICKS),
-    ("stage-tick-across-a-dropped-sink", TICKS),
-    ("stage-tick-echo-of-a-dropped-sink", TICKS),
-    ("stage-tick-behind-deliveries", TICKS),
-    ("stage-tick-state-under-crashes", TICKS),
-    ("stage-tick-sends-in-order", TICKS),
-    ("stage-stops-ticking", TICKS),
     // Its other half, `late-joiner-evidence`, runs: it has to come to rest, whatever stamps name.
     ("late-joiner-wedge", OFFSETS),
     ("b15-positions-moved-back", TAMPERING),
@@ -53,7 +41,7 @@ const PASSED_OVER: &[(&str, &str)] = &[
 
 const NAMES: &str = "the log that has a topic resolves its name";
 
-const TICKS: &str = "the stepper has no call that makes a task tick";
+const TICKS: &str = "a step ticks ahead of its deliveries, so no tick is stamped with what its own step was delivered";
 
 const OFFSETS: &str = "a step's rounds are fenced with the offsets that they got (decision E1), so stamps never name a send by \
     its sequence, and nothing waits for one";
@@ -95,6 +83,16 @@ const OUT_OF_REACH: &[OutOfReach] = &[
             "p13-watermark-over-a-waiting-record",
         ]),
         why: OFFSETS,
+    },
+    OutOfReach {
+        what: "a tick behind a delivery of its step",
+        scenarios: None,
+        why: TICKS,
+    },
+    OutOfReach {
+        what: "a record was held",
+        scenarios: Some(&["stage-tick-behind-deliveries"]),
+        why: TICKS,
     },
     OutOfReach {
         what: "a record was held",

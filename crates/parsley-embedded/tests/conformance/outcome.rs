@@ -6,11 +6,13 @@ use parsley_core::{Channel, Offset, Record, RefusalCode};
 use parsley_embedded::{AppendedSend, SendError, StartError, StepError, StepReport, TaskEnd};
 use parsley_sim::host::{Deployment, Event, Stop, TaskNo};
 
-/// What a step did, in the order in which it went. `before`: where the inputs were read before it.
+/// What a step did, in the order in which it went. `before`: where the inputs were read before it. `ticked`: when it
+/// ticked, if it did.
 pub fn report(
     task: TaskNo,
     report: &StepReport,
     before: &BTreeMap<Channel, Offset>,
+    ticked: Option<i64>,
     events: &mut Vec<Event>,
 ) {
     // Channel after channel: its records, then how far it got behind them.
@@ -30,6 +32,7 @@ pub fn report(
             events.push(Event::Advanced(task, channel, after));
         }
     }
+    events.extend(ticked.map(|timestamp_ms| Event::Ticked(task, timestamp_ms)));
     for delivery in &report.delivered {
         events.push(Event::Delivered {
             task,

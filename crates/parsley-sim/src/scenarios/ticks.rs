@@ -173,7 +173,9 @@ fn tick_self_loop(chance: &mut Chance) -> Plan {
 }
 
 fn tick_under_crashes(chance: &mut Chance) -> Plan {
-    ticking(chance, 170, 6)
+    let mut plan = ticking(chance, 220, 12);
+    plan.rules.ticks = 8;
+    plan
 }
 
 fn tick_across_a_dropped_sink(chance: &mut Chance) -> Plan {
@@ -301,11 +303,11 @@ fn tick_state_under_crashes(chance: &mut Chance) -> Plan {
             },
             StagePlan::new("see", Declaration::reads(&["in", "left", "right"])),
         ],
-        edges: vec![EdgePlan::sequential("source", &["in"], chance.between(3, 5) as u32).keyed(3)],
-        script: vec![Phase::Random(220)],
+        edges: vec![EdgePlan::sequential("source", &["in"], chance.between(3, 4) as u32).keyed(3)],
+        script: vec![[Phase::Tick("clock"), Phase::Random(28)]; 10].concat(),
         rules: Rules {
-            ticks: 9,
-            crashes: 12,
+            ticks: 16,
+            crashes: 24,
             ..Rules::default()
         },
     }

@@ -156,7 +156,7 @@ impl<H: ConformanceHost> World<H> {
 
     /// Behind how many deliveries a task may tick in a step in which it may crash.
     fn draw_tick(&self, task: usize, chance: &mut Chance) -> Option<usize> {
-        (self.may_tick(task) && chance.percent(50)).then(|| behind(chance))
+        (self.may_tick(task) && chance.percent(75)).then(|| behind(chance))
     }
 
     fn offer_edge(&self, edge: usize, choices: &mut Choices) {
