@@ -5,6 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::demo;
 use crate::exit::Exit;
 use crate::input::Input;
+use crate::probe;
 use crate::sim::Sim;
 use crate::topic::Topic;
 
@@ -39,6 +40,9 @@ pub enum Command {
     /// Look into topics, and judge what tasks were delivered (docs/topic.md)
     #[command(subcommand, after_help = Exit::table())]
     Topic(Topic),
+    /// Look whether an application could start on a Kafka cluster, and what would stop it; nothing is changed there
+    #[command(after_help = Exit::table())]
+    Probe(probe::Options),
 }
 
 /// Reading and writing clocks.

@@ -52,9 +52,11 @@ impl Exit {
         match self {
             Self::Done => "done; also when the reader of the output went away",
             Self::Failed => {
-                "a check failed (demo: an inversion, or views that differ; sim: a violation, a missed floor, or a sabotage that slipped through; topic: a violation, or nothing to judge), or the program itself did"
+                "a check failed (demo: an inversion, or views that differ; sim: a violation, a missed floor, or a sabotage that slipped through; topic: a violation, or nothing to judge; probe: what a host would refuse), or the program itself did"
             }
-            Self::Usage => "the command line, or a node script, is malformed",
+            Self::Usage => {
+                "the command line, a node script, or a description of an application is malformed"
+            }
             Self::Refused => "a guard refused, and the run ended there",
             Self::MalformedData => "data to decode, encode or judge are malformed",
             Self::Io => {

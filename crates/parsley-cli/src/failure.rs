@@ -5,6 +5,7 @@ use std::io;
 use crate::clock::ClockError;
 use crate::demo::DemoError;
 use crate::exit::Exit;
+use crate::probe::ProbeError;
 use crate::script::ScriptError;
 use crate::sim::SimError;
 use crate::topic::TopicError;
@@ -31,6 +32,9 @@ pub enum Failure {
     /// A command about topics did not end well.
     #[error(transparent)]
     Topic(#[from] TopicError),
+    /// A cluster cannot be probed.
+    #[error(transparent)]
+    Probe(#[from] ProbeError),
     /// Input cannot be read.
     #[error("{input} cannot be read: {source}")]
     Read {
@@ -66,6 +70,7 @@ impl Failure {
             Self::Demo(error) => error.exit(),
             Self::Sim(error) => error.exit(),
             Self::Topic(error) => error.exit(),
+            Self::Probe(error) => error.exit(),
             Self::DashAmongClocks => Exit::Usage,
             Self::Clock(_) => Exit::MalformedData,
             Self::Read { .. } | Self::Write(_) => Exit::Io,

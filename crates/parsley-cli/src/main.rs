@@ -10,6 +10,7 @@ mod input;
 mod lines;
 mod object;
 mod plain;
+mod probe;
 mod property;
 mod script;
 mod sim;
@@ -53,6 +54,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         }
         Command::Sim(command) => sim::run(&command, &mut out),
         Command::Topic(command) => topic::run(&command, &mut out),
+        Command::Probe(options) => probe::run(&options, &mut out),
     }
 }
 

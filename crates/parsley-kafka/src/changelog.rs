@@ -71,10 +71,7 @@ pub(crate) fn ensure(
     name: &str,
     tasks: i32,
 ) -> Result<Changelog, ChangelogError> {
-    let admin: AdminClient<DefaultClientContext> = config
-        .client()
-        .create()
-        .map_err(|source| ClusterError::request("an admin client", source))?;
+    let admin = admin(config)?;
     let find = |found: Result<BTreeMap<String, Option<TopicInfo>>, ClusterError>| {
         Ok::<_, ChangelogError>(found?.remove(name).flatten())
     };
@@ -82,13 +79,46 @@ pub(crate) fn ensure(
     let topic = match find(cluster.topics_at_once(&[name], ANSWER))? {
         Some(topic) => topic,
         None => {
-            create(config, &admin, name, tasks)?;
+            create(config, &admin, name, tasks, false)?;
             find(cluster.topics(&[name]))?.ok_or_else(|| ChangelogError::Create {
                 topic: name.to_owned(),
                 reason: "it was made, and is not known yet".to_owned(),
             })?
         }
     };
+    check(&admin, name, topic, tasks)
+}
+
+/// What [`ensure`] would make of a changelog topic, which is not made: checked if it is there, and otherwise the cluster is asked whether it could be made.
+pub(crate) fn examine(
+    config: &KafkaConfig,
+    cluster: &Cluster,
+    name: &str,
+    tasks: i32,
+) -> Result<Option<Changelog>, ChangelogError> {
+    let admin = admin(config)?;
+    match cluster
+        .topics_at_once(&[name], ANSWER)?
+        .remove(name)
+        .flatten()
+    {
+        Some(topic) => check(&admin, name, topic, tasks).map(Some),
+        None => create(config, &admin, name, tasks, true).map(|()| None),
+    }
+}
+
+fn admin(config: &KafkaConfig) -> Result<AdminClient<DefaultClientContext>, ClusterError> {
+    let made = config.client().create();
+    made.map_err(|source| ClusterError::request("an admin client", source))
+}
+
+/// Checks that a changelog topic fits.
+fn check(
+    admin: &AdminClient<DefaultClientContext>,
+    name: &str,
+    topic: TopicInfo,
+    tasks: i32,
+) -> Result<Changelog, ChangelogError> {
     if topic.partitions != tasks {
         return Err(ChangelogError::Partitions {
             topic: name.to_owned(),
@@ -96,7 +126,7 @@ pub(crate) fn ensure(
             expected: tasks,
         });
     }
-    let (policy, delete_retention) = settings(&admin, name)?;
+    let (policy, delete_retention) = settings(admin, name)?;
     if policy != "compact" {
         return Err(ChangelogError::Policy {
             topic: name.to_owned(),
@@ -114,6 +144,7 @@ fn create(
     admin: &AdminClient<DefaultClientContext>,
     name: &str,
     tasks: i32,
+    only_ask: bool,
 ) -> Result<(), ChangelogError> {
     let failed = |reason: String| ChangelogError::Create {
         topic: name.to_owned(),
@@ -131,7 +162,8 @@ fn create(
     }
     let options = AdminOptions::new()
         .request_timeout(Some(ANSWER))
-        .operation_timeout(Some(ANSWER));
+        .operation_timeout(Some(ANSWER))
+        .validate_only(only_ask);
     let made = block_on(admin.create_topics([&topic], &options));
     for outcome in made.map_err(|error| failed(error.to_string()))? {
         match outcome {

@@ -110,6 +110,12 @@ pub enum ConfigError {
         /// What was found, and what is expected.
         reason: String,
     },
+    /// A table has a key that is missing, unknown, or of another type.
+    #[error("{reason}")]
+    Table {
+        /// What was found, and what is expected.
+        reason: String,
+    },
     /// A setting is out of range.
     #[error("{setting} is {found}, and has to be {expected}")]
     Range {
@@ -181,6 +187,15 @@ impl KafkaConfig {
         let config = read.into_config();
         config.check()?;
         Ok(config)
+    }
+
+    /// Takes a configuration from a table, and does not check it.
+    pub(crate) fn from_table(table: toml::Table) -> Result<Self, ConfigError> {
+        let read: ConfigFile = table.try_into().map_err(|error: toml::de::Error| {
+            let reason = error.message().to_owned();
+            ConfigError::Table { reason }
+        })?;
+        Ok(read.into_config())
     }
 
     /// Reads a configuration from a file.

@@ -15,7 +15,7 @@ use parsley_stage::report::{Holds, Observed, Report};
 use crate::board::Board;
 use crate::cluster::Cluster;
 use crate::config::{ConfigError, KafkaConfig};
-use crate::stage::{Adversary, Declared, StageError, StopFlag};
+use crate::stage::{Adversary, Declared, StageError, StopFlag, audit_declared};
 use crate::status::{DeliveryEvent, Status};
 use crate::worker::{Ticks, Worker};
 
@@ -146,13 +146,8 @@ impl KafkaHost {
     /// or that of the [account](KafkaHost::audit) does not fit. When a delay is set for what is no input. When the system has no thread.
     pub fn start(&self, app: impl Borrow<App>) -> Result<KafkaRunning, StartError> {
         let app = app.borrow();
-        if let Some(topic) = self
-            .audit
-            .as_deref()
-            .filter(|topic| app.topics().contains(topic))
-        {
-            let topic = topic.to_owned();
-            return Err(StageError::AuditDeclared { topic }.into());
+        if let Some(error) = audit_declared(app, self.audit.as_deref()) {
+            return Err(error.into());
         }
         if let Some((stage, topic)) = self.adversary.stray(app) {
             return Err(StartError::Delay {

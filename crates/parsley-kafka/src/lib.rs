@@ -18,6 +18,7 @@ mod host;
 mod known;
 mod names;
 mod native;
+pub mod probe;
 mod producer;
 mod reader;
 mod restore;
@@ -34,6 +35,7 @@ pub use edge::EdgeTopics;
 pub use event::{ConsumerError, Partition, Polled, Record};
 pub use host::{KafkaHost, KafkaRunning, StartError};
 pub use native::{EventConsumer, describe_topics};
+pub use probe::{ClusterReport, Description, Finding, ProbeError, Severity, probe_cluster};
 pub use reader::{
     Isolation, ReadFrom, ReadRecord, ReaderConfig, ReaderError, ReaderPosition, TopicReader,
     TopicSelection,

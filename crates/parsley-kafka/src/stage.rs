@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TaskConfig, TickTopicWidth, TopicInfo};
 
-use crate::changelog::{self, ChangelogError};
-use crate::cluster::{self, Cluster, ClusterError};
+use crate::changelog::{self, Changelog, ChangelogError};
+use crate::cluster::{self, ANSWER, Cluster, ClusterError};
 use crate::config::KafkaConfig;
 use crate::names;
 use crate::restore::Changelogs;
@@ -204,67 +204,119 @@ impl Declared {
         }
     }
 
-    /// Asks the cluster for the stage's topics, and finds or makes its changelogs.
-    pub(crate) fn resolve(&self, cluster: &Cluster) -> Result<Resolved, StageError> {
-        let audit = self.audit.as_deref();
+    /// The topics that have to be there when the stage starts, each once: its own, and that of the account.
+    pub(crate) fn topics(&self) -> Vec<&str> {
         let declared = self.stage.inputs().chain(self.stage.sinks());
-        let names: Vec<&str> = declared.chain(audit).collect();
-        let mut unique = names.clone();
-        unique.sort_unstable();
-        unique.dedup();
-        let found = cluster.topics(&unique)?;
+        let mut names: Vec<&str> = declared.chain(self.audit.as_deref()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// What of the stage's topics does not fit the declaration, as a start refuses it, the first first. `found` has each that was asked for.
+    pub(crate) fn faults(&self, found: &BTreeMap<String, Option<TopicInfo>>) -> Vec<StageError> {
+        let mut faults = Vec::new();
         let missing: Vec<String> = found
             .iter()
             .filter(|(_, info)| info.is_none())
             .map(|(name, _)| name.clone())
             .collect();
         if !missing.is_empty() {
-            return Err(StageError::MissingTopics { topics: missing });
+            faults.push(StageError::MissingTopics { topics: missing });
         }
-        let mut topics: BTreeMap<String, TopicInfo> = found
-            .into_iter()
-            .filter_map(|(name, info)| Some((name, info?)))
-            .collect();
         // It is one of the inputs: this says which of them is to be changed.
-        TickTopicWidth::check(&self.stage, |topic| Some(topics.get(topic)?.partitions))?;
-        let partitions: BTreeMap<String, i32> = self
-            .stage
-            .inputs()
-            .filter_map(|name| Some((name.to_owned(), topics.get(name)?.partitions)))
-            .collect();
-        let width = partitions.values().copied().next().unwrap_or(0);
+        let tick_topic =
+            TickTopicWidth::check(&self.stage, |topic| Some((*found.get(topic)?)?.partitions));
+        faults.extend(tick_topic.err().map(StageError::from));
+        let mut partitions = self.partitions(found);
+        if let Some(topic) = self.stage.tick_topic() {
+            partitions.remove(topic);
+        }
+        let width = width_of(&partitions);
         if partitions.values().any(|count| *count != width) {
-            return Err(StageError::CoPartition {
+            faults.push(StageError::CoPartition {
                 stage: self.stage_name.to_string(),
                 partitions,
             });
         }
-        let inputs: Vec<&str> = partitions.keys().map(String::as_str).collect();
-        let compacted = cluster::compacted(&self.config, &inputs)?;
-        if !compacted.is_empty() {
-            return Err(StageError::CompactedInputs { topics: compacted });
-        }
-        // It is no topic of the stage, and goes by no name in what the stage is told.
-        let audit = audit.and_then(|name| topics.remove(name));
-        if let (Some(topic), Some(found)) = (&self.audit, audit)
-            && found.partitions < width
+        let audit = self.audit.as_deref();
+        if let Some(topic) = audit
+            && let Some(Some(info)) = found.get(topic)
+            && info.partitions < width
         {
-            return Err(StageError::AuditPartitions {
-                topic: topic.to_string(),
-                found: found.partitions,
+            faults.push(StageError::AuditPartitions {
+                topic: topic.to_owned(),
+                found: info.partitions,
                 needed: width,
             });
         }
+        faults
+    }
+
+    /// How many partitions each input has.
+    pub(crate) fn partitions(
+        &self,
+        found: &BTreeMap<String, Option<TopicInfo>>,
+    ) -> BTreeMap<String, i32> {
+        let inputs = self.stage.inputs();
+        let known = inputs.filter_map(|name| Some((name, (*found.get(name)?)?.partitions)));
+        known
+            .map(|(name, partitions)| (name.to_owned(), partitions))
+            .collect()
+    }
+
+    /// What of the settings of the inputs does not fit.
+    pub(crate) fn check_settings(&self, inputs: &[&str]) -> Result<(), StageError> {
+        let compacted = cluster::compacted(&self.config, inputs)?;
+        match compacted.is_empty() {
+            true => Ok(()),
+            false => Err(StageError::CompactedInputs { topics: compacted }),
+        }
+    }
+
+    /// What a changelog that cannot be used means for the stage.
+    fn refused(&self, error: ChangelogError) -> StageError {
+        match error {
+            // It was made for as many tasks as the inputs had partitions.
+            ChangelogError::Partitions { .. } => StageError::Refused {
+                stage: self.stage_name.to_string(),
+                refusal: Refusal::of_node(RefusalCode::TaskWidth, error.to_string()),
+            },
+            error => error.into(),
+        }
+    }
+
+    /// What [`Declared::resolve`] would make of each changelog, of which none is made. `None` for one that is not there and can be made.
+    pub(crate) fn examine_changelogs(
+        &self,
+        cluster: &Cluster,
+        width: i32,
+    ) -> [(&str, Result<Option<Changelog>, StageError>); 2] {
+        [&self.ordering_changelog, &self.fold_changelog].map(|name| {
+            let found = changelog::examine(&self.config, cluster, name, width);
+            (name.as_str(), found.map_err(|error| self.refused(error)))
+        })
+    }
+
+    /// Asks the cluster for the stage's topics, and finds or makes its changelogs.
+    pub(crate) fn resolve(&self, cluster: &Cluster) -> Result<Resolved, StageError> {
+        let found = cluster.topics(&self.topics())?;
+        if let Some(fault) = self.faults(&found).into_iter().next() {
+            return Err(fault);
+        }
+        let partitions = self.partitions(&found);
+        let width = width_of(&partitions);
+        let inputs: Vec<&str> = partitions.keys().map(String::as_str).collect();
+        self.check_settings(&inputs)?;
+        let mut topics: BTreeMap<String, TopicInfo> = found
+            .into_iter()
+            .filter_map(|(name, info)| Some((name, info?)))
+            .collect();
+        // It is no topic of the stage, and goes by no name in what the stage is told.
+        let audit = self.audit.as_deref().and_then(|name| topics.remove(name));
         let ensure = |name: &str| {
             let found = changelog::ensure(&self.config, cluster, name, width);
-            found.map_err(|error| match error {
-                // It was made for as many tasks as the inputs had partitions.
-                ChangelogError::Partitions { .. } => StageError::Refused {
-                    stage: self.stage_name.to_string(),
-                    refusal: Refusal::of_node(RefusalCode::TaskWidth, error.to_string()),
-                },
-                error => error.into(),
-            })
+            found.map_err(|error| self.refused(error))
         };
         let changelogs = Changelogs {
             topics: [
@@ -285,6 +337,27 @@ impl Declared {
         })
     }
 
+    pub(crate) fn ordering_changelog(&self) -> &str {
+        &self.ordering_changelog
+    }
+
+    /// Whether the ordering changelog is not there, or has nothing of a partition.
+    pub(crate) fn has_no_state(
+        &self,
+        cluster: &Cluster,
+        partition: i32,
+    ) -> Result<bool, ClusterError> {
+        let name = &*self.ordering_changelog;
+        let found = cluster.topics_at_once(&[name], ANSWER)?;
+        match found.get(name).copied().flatten() {
+            Some(topic) if partition < topic.partitions => {
+                let (log_start, end) = cluster.bounds(name, partition)?;
+                Ok(log_start == end)
+            }
+            _ => Ok(true),
+        }
+    }
+
     pub(crate) fn task_dir(&self, partition: i32) -> PathBuf {
         self.config
             .state_dir
@@ -292,6 +365,18 @@ impl Declared {
             .join(&*self.stage_name)
             .join(partition.to_string())
     }
+}
+
+/// Whether the topic of the account is one of the application's.
+pub(crate) fn audit_declared(app: &App, audit: Option<&str>) -> Option<StageError> {
+    let topic = audit.filter(|topic| app.topics().contains(topic))?;
+    let topic = topic.to_owned();
+    Some(StageError::AuditDeclared { topic })
+}
+
+/// How many tasks a stage has: as many as each of its inputs has partitions.
+pub(crate) fn width_of(partitions: &BTreeMap<String, i32>) -> i32 {
+    partitions.values().copied().next().unwrap_or(0)
 }
 
 /// A stage's topics, as the cluster has them.

@@ -15,5 +15,6 @@ mod on_kafka_check;
 mod on_kafka_demo;
 mod on_kafka_dump;
 mod on_kafka_kill;
+mod on_kafka_probe;
 mod on_kafka_status;
 mod world;

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// What a run printed and how it ended.
+#[derive(Debug)]
 pub struct Run {
     pub code: i32,
     pub stdout: String,

@@ -13,6 +13,7 @@ mod joining;
 mod log;
 mod lost_state;
 mod obligations;
+mod probe;
 mod pruning;
 mod reader;
 mod restore;

@@ -1,0 +1,46 @@
+//! Why a cluster could not be probed.
+
+use crate::exit::Exit;
+
+/// A cluster cannot be probed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProbeError {
+    /// The program was built without the client.
+    #[cfg(not(feature = "kafka"))]
+    #[error(
+        "this build cannot speak to Kafka: build it with `cargo build --release -p parsley-cli --features kafka`"
+    )]
+    NoKafka,
+    /// A property is none.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Property(#[from] crate::property::PropertyError),
+    /// The file describes no application.
+    #[cfg(feature = "kafka")]
+    #[error("{input} describes no application: {source}")]
+    Description {
+        /// Which input.
+        input: String,
+        /// Why.
+        source: parsley::kafka::probe::DescriptionError,
+    },
+    /// The cluster did not answer.
+    #[cfg(feature = "kafka")]
+    #[error(transparent)]
+    Cluster(#[from] parsley::kafka::ProbeError),
+}
+
+impl ProbeError {
+    /// The exit code that stands for it.
+    pub fn exit(&self) -> Exit {
+        match self {
+            #[cfg(not(feature = "kafka"))]
+            Self::NoKafka => Exit::Usage,
+            #[cfg(feature = "kafka")]
+            Self::Property(_) | Self::Description { .. } => Exit::Usage,
+            #[cfg(feature = "kafka")]
+            Self::Cluster(_) => Exit::Cluster,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a cluster owes an application.
+
+use super::{ProbeError, is_denied};
+use crate::changelog::ChangelogError;
+use crate::stage::StageError;
+
+/// What a cluster owes an application. Each clause has a code that stays, says where it is written, and what to do about a breach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Clause {
+    /// The host can work with its configuration.
+    Configuration,
+    /// The topics of the declaration are there.
+    TopicThere,
+    /// The cluster shows the topics, with their identities and settings, to this client.
+    TopicShown,
+    /// The inputs of a stage have the same number of partitions.
+    CoPartition,
+    /// The tick topic of a stage has exactly as many partitions as the widest input.
+    TickTopic,
+    /// No input is compacted.
+    NotCompacted,
+    /// The topic of the account of deliveries is nobody else's, and wide enough.
+    Account,
+    /// A changelog topic is there, or can be made.
+    ChangelogMade,
+    /// A changelog topic is compacted, and nothing else.
+    ChangelogPolicy,
+    /// A changelog topic has a partition for each task (G15).
+    TaskWidth,
+    /// The group's positions can be read.
+    PositionsShown,
+    /// What the group has not been delivered is still there (G10).
+    PositionsKept,
+    /// Where the group has positions, there is state (G11).
+    StateKept,
+    /// What the group has not been delivered is not about to be deleted.
+    RetentionBeyondLag,
+}
+
+impl Clause {
+    /// All clauses.
+    pub const ALL: [Self; 14] = [
+        Self::Configuration,
+        Self::TopicThere,
+        Self::TopicShown,
+        Self::CoPartition,
+        Self::TickTopic,
+        Self::NotCompacted,
+        Self::Account,
+        Self::ChangelogMade,
+        Self::ChangelogPolicy,
+        Self::TaskWidth,
+        Self::PositionsShown,
+        Self::PositionsKept,
+        Self::StateKept,
+        Self::RetentionBeyondLag,
+    ];
+
+    /// The clause's code. It stays the same in later versions.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Configuration => "probe-configuration",
+            Self::TopicThere => "probe-topic-there",
+            Self::TopicShown => "probe-topic-shown",
+            Self::CoPartition => "probe-co-partition",
+            Self::TickTopic => "probe-tick-topic",
+            Self::NotCompacted => "probe-not-compacted",
+            Self::Account => "probe-account",
+            Self::ChangelogMade => "probe-changelog-made",
+            Self::ChangelogPolicy => "probe-changelog-policy",
+            Self::TaskWidth => "probe-task-width",
+            Self::PositionsShown => "probe-positions-shown",
+            Self::PositionsKept => "probe-positions-kept",
+            Self::StateKept => "probe-state-kept",
+            Self::RetentionBeyondLag => "probe-retention-beyond-lag",
+        }
+    }
+
+    /// Where it is written.
+    pub const fn written(self) -> &'static str {
+        match self {
+            Self::Configuration => "docs/operations.md, configuration; decision K21",
+            Self::TopicThere => "docs/protocol.md, Guards, G6 vc-missing-sink",
+            Self::TopicShown => "docs/protocol.md, Truncation; decisions K1, K11",
+            Self::CoPartition => "docs/protocol.md, Words, received channels",
+            Self::TickTopic => "docs/protocol.md, State, Tick record",
+            Self::NotCompacted => "docs/protocol.md, Guards, G10 vc-positions-lost",
+            Self::Account => "decisions E11, K15",
+            Self::ChangelogMade | Self::ChangelogPolicy => "docs/protocol.md, State; decision K10",
+            Self::TaskWidth => "docs/protocol.md, Guards, G15 vc-task-width",
+            Self::PositionsShown => "docs/protocol.md, Baselines and duplicates",
+            Self::PositionsKept | Self::RetentionBeyondLag => {
+                "docs/protocol.md, Guards, G10 vc-positions-lost"
+            }
+            Self::StateKept => "docs/protocol.md, Guards, G11 vc-state-lost",
+        }
+    }
+
+    /// What to do about a breach.
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Self::Configuration => "set it as the message says",
+            Self::TopicThere => "create the topics",
+            Self::TopicShown => {
+                "grant Describe and DescribeConfigs on the topic; Apache Kafka 3.7 or newer is needed"
+            }
+            Self::CoPartition => "give all inputs of the stage the same number of partitions",
+            Self::TickTopic => "create the tick topic anew with that number of partitions",
+            Self::NotCompacted => "set cleanup.policy=delete, or copy what is there elsewhere",
+            Self::Account => {
+                "name a topic of its own, with a partition for each task of the widest stage"
+            }
+            Self::ChangelogMade => {
+                "nothing has to be done if the host may make it; otherwise create it with cleanup.policy=compact and a partition for each task"
+            }
+            Self::ChangelogPolicy => "set cleanup.policy=compact on it",
+            Self::TaskWidth => "restore the former partition count, or reset the application",
+            Self::PositionsShown => {
+                "grant Read on the group, or see why its coordinator does not answer"
+            }
+            Self::PositionsKept => {
+                "lengthen retention, then reset the application's positions and state"
+            }
+            Self::StateKept => {
+                "restore the changelog, or reset the group's positions along with it"
+            }
+            Self::RetentionBeyondLag => "lengthen retention.ms, or have the application catch up",
+        }
+    }
+}
+
+/// The clause that a refusal of a stage is about, and the topics. Fails when the cluster did not answer.
+pub(super) fn of(error: &StageError) -> Result<(Clause, Vec<String>), ProbeError> {
+    Ok(match error {
+        StageError::Cluster(error) | StageError::Changelog(ChangelogError::Cluster(error)) => {
+            match is_denied(error) {
+                true => (Clause::TopicShown, Vec::new()),
+                false => return Err(error.clone().into()),
+            }
+        }
+        StageError::MissingTopics { topics } => (Clause::TopicThere, topics.clone()),
+        StageError::CoPartition { partitions, .. } => {
+            (Clause::CoPartition, partitions.keys().cloned().collect())
+        }
+        StageError::TickTopicWidth(width) => (Clause::TickTopic, vec![width.topic.clone()]),
+        StageError::CompactedInputs { topics } => (Clause::NotCompacted, topics.clone()),
+        StageError::Refused { .. } => (Clause::TaskWidth, Vec::new()),
+        StageError::Changelog(ChangelogError::Create { topic, .. }) => {
+            (Clause::ChangelogMade, vec![topic.clone()])
+        }
+        StageError::Changelog(ChangelogError::Policy { topic, .. }) => {
+            (Clause::ChangelogPolicy, vec![topic.clone()])
+        }
+        StageError::Changelog(ChangelogError::Partitions { topic, .. }) => {
+            (Clause::TaskWidth, vec![topic.clone()])
+        }
+        StageError::AuditDeclared { topic } | StageError::AuditPartitions { topic, .. } => {
+            (Clause::Account, vec![topic.clone()])
+        }
+    })
+}

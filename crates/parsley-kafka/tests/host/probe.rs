@@ -1,0 +1,417 @@
+//! What a host refuses because of its cluster, a probe finds before it, in the same words. One test for each refusal: the table of
+//! docs/operations.md names them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use kafka_cluster::Resource;
+use parsley_kafka::probe::Clause;
+use parsley_kafka::{
+    ClusterReport, Description, Finding, KafkaConfig, KafkaHost, Severity, WorkerState,
+    probe_cluster,
+};
+use parsley_stage::{App, Stage, codec};
+use rdkafka::producer::BaseRecord;
+
+use crate::joining::*;
+use crate::world::*;
+
+fn probe(app: &App, config: &KafkaConfig, account: Option<&str>) -> ClusterReport {
+    probe_cluster(app, config, account).unwrap()
+}
+
+/// The one error that a probe finds.
+fn the_error(app: &App, config: &KafkaConfig, account: Option<&str>, clause: Clause) -> Finding {
+    let report = probe(app, config, account);
+    let errors: Vec<&Finding> = report.errors().collect();
+    assert_eq!(errors.len(), 1, "{report}");
+    assert_eq!(errors[0].clause, clause, "{report}");
+    assert!(!report.is_fit());
+    // By its description alone, as the command has it.
+    let described = Description::of(app).to_string();
+    let same = Description::from_toml(&described).unwrap().app().unwrap();
+    assert_eq!(probe(&same, config, account), report);
+    errors[0].clone()
+}
+
+/// A probe finds this, and a start is refused for it.
+fn both_refuse(app: &App, config: &KafkaConfig, account: Option<&str>, clause: Clause) -> Finding {
+    let finding = the_error(app, config, account, clause);
+    let mut host = KafkaHost::new(config.clone()).unwrap();
+    if let Some(account) = account {
+        host = host.audit(account);
+    }
+    let refused = host.start(app).unwrap_err();
+    assert_eq!(refused.to_string(), finding.found);
+    finding
+}
+
+/// A probe finds this, and a host tries in vain for it.
+fn both_wait(app: &App, config: &KafkaConfig, clause: Clause) -> Finding {
+    let finding = the_error(app, config, None, clause);
+    let running = start(config.clone(), app);
+    wait_for(&running, "waiting for it", |status| {
+        status.workers.iter().any(|worker| {
+            matches!(&worker.state, WorkerState::Retrying { message, .. } if *message == finding.found)
+        })
+    });
+    running.stop();
+    finding
+}
+
+#[test]
+fn an_application_that_fits_is_found_to_fit_and_nothing_is_made() {
+    let name = "probe-fit";
+    joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    let report = probe(&app, &config(&dir), None);
+    assert!(report.is_fit(), "{report}");
+    let changelogs = ["state", "fold"].map(|kind| format!("{name}-join-{kind}-changelog"));
+    let made: Vec<&String> = report
+        .findings
+        .iter()
+        .flat_map(|note| &note.topics)
+        .collect();
+    assert_eq!(made, changelogs.iter().collect::<Vec<_>>(), "{report}");
+    for note in &report.findings {
+        assert_eq!(
+            (note.severity, note.clause),
+            (Severity::Note, Clause::ChangelogMade)
+        );
+    }
+    assert!(changelogs.iter().all(|topic| id_of(topic).is_none()));
+    let running = start(config(&dir), &app);
+    Foreign::plain().append(&format!("{name}-a"), To::Key, &[("k", "v")]);
+    wait_for_deliveries(&running, 1);
+    stop(&running);
+    assert_eq!(probe(&app, &config(&dir), None), ClusterReport::default());
+}
+
+#[test]
+fn probe_finds_a_configuration_that_no_host_takes() {
+    let (app, dir) = (joining("probe-configuration"), tempfile::tempdir().unwrap());
+    for config in [
+        config(&dir).workers(0),
+        config(&dir).property("group.id", "mine"),
+        config(&dir).property("no.such", "property"),
+        config(&dir).property("max.poll.interval.ms", "5000"),
+    ] {
+        let finding = the_error(&app, &config, None, Clause::Configuration);
+        let refused = KafkaHost::new(config).unwrap_err();
+        assert_eq!(refused.to_string(), finding.found);
+    }
+}
+
+/// G6, and its like for inputs.
+#[test]
+fn probe_finds_topics_that_are_missing() {
+    let name = "probe-missing";
+    create_topic("probe-missing-a", 1);
+    let dir = tempfile::tempdir().unwrap();
+    let finding = both_refuse(&joining(name), &config(&dir), None, Clause::TopicThere);
+    assert_eq!(finding.topics, ["probe-missing-b", "probe-missing-out"]);
+    assert_eq!(finding.stage.as_deref(), Some("join"));
+    assert!(
+        finding.to_string().contains("G6 vc-missing-sink"),
+        "{finding}"
+    );
+}
+
+#[test]
+fn probe_finds_inputs_of_different_widths() {
+    let name = "probe-widths";
+    for (part, partitions) in [("a", 1), ("b", 2), ("out", 1)] {
+        create_topic(&format!("{name}-{part}"), partitions);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let finding = both_refuse(&joining(name), &config(&dir), None, Clause::CoPartition);
+    assert_eq!(finding.topics, ["probe-widths-a", "probe-widths-b"]);
+}
+
+/// In either direction; and one that is missing is a topic that is missing.
+#[test]
+fn probe_finds_a_tick_topic_of_another_width() {
+    for (name, partitions) in [("probe-ticks-narrow", 1), ("probe-ticks-wide", 3)] {
+        let input = text_topic(&format!("{name}-in"));
+        let watch = Stage::stateless("watch")
+            .on(&input, |_, _| Ok(()))
+            .ticks(Duration::from_secs(60), codec::u64(), |_, _, _| Ok(()))
+            .build()
+            .unwrap();
+        let app = App::named(name).stage(watch).build().unwrap();
+        create_topic(input.name(), 2);
+        let (ticks, dir) = (format!("{name}-watch-ticks"), tempfile::tempdir().unwrap());
+        let finding = both_refuse(&app, &config(&dir), None, Clause::TopicThere);
+        assert_eq!(finding.topics, [ticks.as_str()]);
+        create_topic(&ticks, partitions);
+        let finding = both_refuse(&app, &config(&dir), None, Clause::TickTopic);
+        assert_eq!(finding.topics, [ticks]);
+    }
+}
+
+#[test]
+fn probe_finds_an_input_that_is_compacted() {
+    let name = "probe-compacted";
+    let [a, ..] = joining_topics(name);
+    set_topic(&a, "cleanup.policy", "compact");
+    let dir = tempfile::tempdir().unwrap();
+    let finding = both_refuse(&joining(name), &config(&dir), None, Clause::NotCompacted);
+    assert_eq!(finding.topics, [a]);
+}
+
+#[test]
+fn probe_finds_an_account_that_does_not_fit() {
+    let name = "probe-account";
+    for part in ["a", "b", "out"] {
+        create_topic(&format!("{name}-{part}"), 2);
+    }
+    create_topic("probe-account-narrow", 1);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    for account in ["probe-account-out", "probe-account-narrow"] {
+        let finding = both_refuse(&app, &config(&dir), Some(account), Clause::Account);
+        assert_eq!(finding.topics, [account]);
+    }
+    let finding = both_refuse(
+        &app,
+        &config(&dir),
+        Some("probe-account-no"),
+        Clause::TopicThere,
+    );
+    assert_eq!(finding.topics, ["probe-account-no"]);
+}
+
+#[test]
+fn probe_finds_a_changelog_that_would_lose_state() {
+    let name = "probe-policy";
+    joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    for kind in ["state", "fold"] {
+        let changelog = format!("{name}-join-{kind}-changelog");
+        create_topic_with(&changelog, 1, &[("cleanup.policy", "delete")]);
+        let finding = both_refuse(&app, &config(&dir), None, Clause::ChangelogPolicy);
+        assert_eq!(finding.topics, [changelog.as_str()]);
+        set_topic(&changelog, "cleanup.policy", "compact");
+    }
+}
+
+/// G15: the inputs have been widened.
+#[test]
+fn probe_finds_a_changelog_of_another_width() {
+    let name = "probe-width";
+    let [a, b, _] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    let running = start(config(&dir), &app);
+    wait_for_tasks(&running, 1);
+    stop(&running);
+    add_partitions(&a, 2);
+    add_partitions(&b, 2);
+    let report = probe(&app, &config(&dir), None);
+    let errors: Vec<&Finding> = report.errors().collect();
+    assert_eq!(errors.len(), 2, "one of each changelog: {report}");
+    assert!(
+        errors.iter().all(|error| error.clause == Clause::TaskWidth),
+        "{report}"
+    );
+    let host = KafkaHost::new(config(&dir)).unwrap();
+    let refused = host.start(&app).unwrap_err();
+    assert_eq!(refused.to_string(), errors[0].found);
+    assert!(errors[0].found.contains("vc-task-width"));
+}
+
+#[test]
+fn probe_finds_a_changelog_that_cannot_be_made() {
+    let name = "probe-unmade";
+    joining_topics(name);
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir);
+    config.changelog.replication = Some(3);
+    let report = probe(&joining(name), &config, None);
+    let errors: Vec<&Finding> = report.errors().collect();
+    assert_eq!(errors.len(), 2, "one of each changelog: {report}");
+    assert!(
+        errors
+            .iter()
+            .all(|error| error.clause == Clause::ChangelogMade)
+    );
+    let running = start(config, &joining(name));
+    wait_for(
+        &running,
+        "waiting for it",
+        |status| matches!(&status.workers[0].state, WorkerState::Retrying { message, .. } if *message == errors[0].found),
+    );
+    running.stop();
+}
+
+/// B13: what is denied is not missing, and the host asks again until it is shown.
+#[test]
+fn probe_finds_a_topic_that_is_denied() {
+    let name = "probe-denied";
+    let [a, ..] = joining_topics(name);
+    let dir = tempfile::tempdir().unwrap();
+    broker().deny(Resource::Topic(&a)).unwrap();
+    let finding = both_wait(&joining(name), &config(&dir), Clause::TopicShown);
+    assert_eq!(finding.topics, [a.as_str()]);
+    broker().allow(Resource::Topic(&a)).unwrap();
+    assert!(probe(&joining(name), &config(&dir), None).is_fit());
+}
+
+#[test]
+fn probe_finds_a_group_that_is_denied() {
+    let name = "probe-group";
+    joining_topics(name);
+    let (group, dir) = (format!("{name}-join"), tempfile::tempdir().unwrap());
+    broker().deny(Resource::Group(&group)).unwrap();
+    let app = joining(name);
+    let finding = the_error(&app, &config(&dir), None, Clause::PositionsShown);
+    assert!(finding.found.contains(&group), "{finding}");
+    // The host asks its coordinator again and again, and has no tasks meanwhile.
+    let running = start(config(&dir), &app);
+    assert!(!running.status().workers[0].has_joined);
+    broker().allow(Resource::Group(&group)).unwrap();
+    wait_for_tasks(&running, 1);
+    stop(&running);
+    assert!(probe(&app, &config(&dir), None).is_fit());
+}
+
+/// Runs the application until it was delivered three records of `a`, and stops it.
+fn deliver_three(app: &App, dir: &tempfile::TempDir, a: &str) {
+    let running = start(config(dir), app);
+    Foreign::plain().append(a, To::Key, &[("k", "v"); 3]);
+    wait_for_deliveries(&running, 3);
+    stop(&running);
+}
+
+/// G10.
+#[test]
+fn probe_finds_records_that_retention_took() {
+    let name = "probe-lost";
+    let [a, ..] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    deliver_three(&app, &dir, &a);
+    Foreign::plain().append(&a, To::Key, &[("k", "v"); 3]);
+    delete_records(&a, 0, 5);
+    let finding = the_error(&app, &config(&dir), None, Clause::PositionsKept);
+    assert_eq!(finding.topics, [a]);
+    assert!(finding.found.contains("offset 3") && finding.found.contains("starts at 5"));
+    let running = start(config(&dir), &app);
+    assert_eq!(wait_for_refusal(&running).0, "vc-positions-lost");
+    running.stop();
+}
+
+/// G11.
+#[test]
+fn probe_finds_positions_without_state() {
+    let name = "probe-state";
+    let [a, ..] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    deliver_three(&app, &dir, &a);
+    let changelog = format!("{name}-join-state-changelog");
+    delete_topic(&changelog);
+    // Neither where it is missing nor where it was made again.
+    for _ in 0..2 {
+        let dir = tempfile::tempdir().unwrap();
+        let finding = the_error(&app, &config(&dir), None, Clause::StateKept);
+        assert_eq!(finding.topics, [changelog.as_str()]);
+        let running = start(config(&dir), &app);
+        assert_eq!(wait_for_refusal(&running).0, "vc-state-lost");
+        running.stop();
+    }
+}
+
+/// Appends a record whose timestamp is so old.
+fn append_aged(topic: &str, minutes: u64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let at = now - Duration::from_secs(60 * minutes);
+    let record = BaseRecord::to(topic).key("k").payload("v").partition(0);
+    let record = record.timestamp(i64::try_from(at.as_millis()).unwrap());
+    let plain = Foreign::plain();
+    plain.0.send(record).map_err(|(error, _)| error).unwrap();
+    plain.flush();
+}
+
+/// Nothing is refused yet, and soon it may be. Records are kept for two hours.
+#[test]
+fn probe_notes_what_retention_is_about_to_take() {
+    for (name, ages, is_old) in [
+        ("probe-young", &[50][..], false),
+        ("probe-old", &[70, 50], true),
+        ("probe-oldest", &[70], true),
+    ] {
+        let [a, ..] = joining_topics(name);
+        set_topic(&a, "retention.ms", "7200000");
+        let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+        let running = start(config(&dir), &app);
+        append_aged(&a, 100);
+        wait_for_deliveries(&running, 1);
+        stop(&running);
+        assert_eq!(probe(&app, &config(&dir), None), ClusterReport::default());
+        for age in ages {
+            append_aged(&a, *age);
+        }
+        let report = probe(&app, &config(&dir), None);
+        assert!(report.is_fit(), "{report}");
+        let notes: Vec<_> = report
+            .findings
+            .iter()
+            .map(|note| (note.severity, note.clause, note.topics.clone()))
+            .collect();
+        let note = (Severity::Note, Clause::RetentionBeyondLag, vec![a]);
+        let expected = if is_old { vec![note] } else { vec![] };
+        assert_eq!(notes, expected, "{name}: {report}");
+        assert!(
+            !is_old || report.to_string().contains("offset 1"),
+            "{report}"
+        );
+        // For good is no time that could be over.
+        set_topic(&format!("{name}-a"), "retention.ms", "-1");
+        assert_eq!(probe(&app, &config(&dir), None), ClusterReport::default());
+    }
+}
+
+#[test]
+fn every_clause_has_a_code_of_its_own_and_says_what_to_do() {
+    let codes: std::collections::BTreeSet<&str> = Clause::ALL.iter().map(|of| of.code()).collect();
+    assert_eq!(codes.len(), Clause::ALL.len());
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for clause in Clause::ALL {
+        assert!(clause.code().starts_with("probe-"));
+        assert!(!clause.written().is_empty() && !clause.remedy().is_empty());
+        assert!(page.contains(&format!("`{}`", clause.code())), "{clause:?}");
+    }
+}
+
+/// The file that a service prints is that which the command reads.
+#[test]
+fn an_application_and_its_description_are_the_same() {
+    let (orders, seen) = (text_topic("orders"), text_topic("seen"));
+    let sink = seen.clone();
+    let watch = Stage::stateless("watch")
+        .sink(&seen)
+        .on(&orders, move |message, out| {
+            out.send(&sink, &message.key, &message.value)
+        })
+        .ticks(Duration::from_secs(60), codec::u64(), |_, _, _| Ok(()))
+        .build()
+        .unwrap();
+    let count = Stage::stateful("count", codec::string(), codec::u64())
+        .on(&seen, |count, _, _| {
+            *count += 1;
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    let app = App::named("shop")
+        .stage(watch)
+        .stage(count)
+        .build()
+        .unwrap();
+    let description = Description::of(&app);
+    let text = description.to_string();
+    let read = Description::from_toml(&text).unwrap();
+    assert_eq!(read, description, "{text}");
+    let same = read.app().unwrap();
+    assert_eq!(Description::of(&same), description);
+    assert_eq!(same.topics(), app.topics());
+    assert!(app.topics().contains("shop-watch-ticks"));
+    assert!(!text.contains("-ticks"), "{text}");
+}
