@@ -118,3 +118,48 @@ impl Lookout {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use parsley_stage::report::{Holds, Report};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Observed for Counting {
+        fn report(&self) -> Report {
+            unreachable!("nobody asks for it")
+        }
+
+        fn holds(&self) -> Holds {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Holds::default()
+        }
+    }
+
+    /// Who asked had been answered that the application is at work, and the next one, minutes later, was given what had been found since.
+    #[test]
+    fn what_came_too_late_for_who_asked_is_not_given_to_who_asks_later() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .expect("a runtime");
+        let counting = Arc::new(Counting::default());
+        let weak: Weak<dyn Observed> = Arc::<Counting>::downgrade(&counting);
+        let lookout = Arc::new(Lookout::new(weak, None));
+        runtime.block_on(async {
+            let late = tokio::task::spawn_blocking(|| Ok(Bytes::from_static(b"late")));
+            while !late.is_finished() {
+                tokio::task::yield_now().await;
+            }
+            lookout.holds.lock().await.pending = Some(late);
+            let seen = lookout.look(View::Holds).await;
+            assert_eq!(seen.as_deref(), Ok(&br#"{"holds":[]}"#[..]));
+        });
+        assert_eq!(counting.0.load(Ordering::SeqCst), 1);
+    }
+}

@@ -360,20 +360,6 @@ fn an_application_that_is_at_work_holds_up_neither_the_rest_nor_a_stop() {
     shop.end();
 }
 
-/// An answer that came too late for who asked is not given to who asks later.
-#[test]
-fn a_look_that_took_too_long_is_answered_anew() {
-    let shop = Arc::new(AtWork::default());
-    let server = serve(&shop);
-    assert_eq!(get(server.address(), "/holds").status, 503);
-    shop.end();
-    let answer = get(server.address(), "/holds");
-    assert_eq!(
-        (answer.status, answer.body.as_str()),
-        (200, r#"{"holds":[]}"#)
-    );
-}
-
 #[test]
 fn many_clients_cost_the_application_few_looks() {
     let shop = Arc::new(Shop::default());

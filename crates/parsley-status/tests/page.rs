@@ -98,15 +98,17 @@ fn shop_on(partitions: i32) -> (Host, Arc<Running>, StatusServer) {
 }
 
 /// What a plain client writes: it says that it has seen what `of` claims.
-fn write(host: &Host, (topic, partition): (&str, i32), of: Option<(&str, i64)>) {
+fn write(host: &Host, (topic, partition): (&str, i32), of: &[(&str, i64)]) {
     let mut record = NewRecord::to(topic)
         .partition(partition)
         .key("ann")
         .value("a book, and nobody's business");
-    if let Some((cause, offset)) = of {
-        let id = host.log().topics()[cause];
+    if !of.is_empty() {
         let mut clock = Clock::new();
-        clock.claim_offset(id.partition(partition), offset);
+        for (cause, offset) in of {
+            let id = host.log().topics()[*cause];
+            clock.claim_offset(id.partition(partition), *offset);
+        }
         record = record.headers([Header::new(wire::CLOCK_HEADER, wire::encode(&clock))]);
     }
     host.producer().send(record).expect("sent");
@@ -124,12 +126,18 @@ fn open(browser: &Browser, server: &StatusServer) -> Page {
 
 const MISSING: &str = "[...document.querySelectorAll('#missing li')].map((line) => line.dataset.topic + ' ' + line.dataset.partition + ' ' + line.dataset.offset)";
 
+/// How many boxes of the graph lie over another.
+const OVERLAPS: &str = "(() => {
+  const boxes = [...document.querySelectorAll('.node')].map((node) => node.getBoundingClientRect());
+  return boxes.filter((a, i) => boxes.some((b, j) => i < j && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length;
+  })()";
+
 /// The whole story: a chain of two records waits for one that was not written; it is written; the process goes.
 #[test]
 fn a_record_that_is_missing_is_named_until_it_comes() {
     let browser = Browser::start().expect("a browser");
     let (host, running, server) = shop_on(2);
-    write(&host, ("orders", 1), None);
+    write(&host, ("orders", 1), &[]);
     let page = open(&browser, &server);
     await_page(
         &page,
@@ -141,8 +149,8 @@ fn a_record_that_is_missing_is_named_until_it_comes() {
         .log()
         .last_stable_offset(host.log().topics()["orders"].partition(1));
     let missing = end.expect("the partition is there");
-    write(&host, ("payments", 1), Some(("orders", missing)));
-    write(&host, ("refunds", 1), Some(("payments", 0)));
+    write(&host, ("payments", 1), &[("orders", missing)]);
+    write(&host, ("refunds", 1), &[("payments", 0)]);
     running
         .wait(|status| status.held() == 2)
         .reached()
@@ -179,7 +187,7 @@ fn a_record_that_is_missing_is_named_until_it_comes() {
     keep(&page, "one-hold.png");
 
     // It comes: within one refresh nothing is held, and the rates have moved.
-    write(&host, ("orders", 1), None);
+    write(&host, ("orders", 1), &[]);
     running
         .wait(|status| status.held() == 0 && status.delivered() >= 8)
         .reached()
@@ -193,7 +201,7 @@ fn a_record_that_is_missing_is_named_until_it_comes() {
     );
     let drawn = "[...document.querySelectorAll('tr.stage .spark polyline')].every((line) => new Set(line.getAttribute('points').split(' ').map((point) => point.split(',')[1])).size > 1)";
     await_page(&page, drawn);
-    write(&host, ("orders", 0), None);
+    write(&host, ("orders", 0), &[]);
     await_page(
         &page,
         "[...document.querySelectorAll('#figures dd')][2].textContent > '0.0'",
@@ -214,6 +222,32 @@ fn a_record_that_is_missing_is_named_until_it_comes() {
     );
 }
 
+/// Two lines from one box to two others, which have their places side by side.
+#[test]
+fn a_record_that_waits_for_two_leads_to_both() {
+    let browser = Browser::start().expect("a browser");
+    let (host, running, server) = shop_on(1);
+    write(&host, ("payments", 0), &[("orders", 3), ("refunds", 4)]);
+    running.wait(|status| status.held() == 1).reached().unwrap();
+    let page = open(&browser, &server);
+    await_page(
+        &page,
+        "document.querySelectorAll('#missing li').length === 2",
+    );
+    assert_eq!(
+        page.evaluate("document.querySelectorAll('#graph .node').length")
+            .unwrap(),
+        3
+    );
+    assert_eq!(
+        page.evaluate("document.querySelectorAll('#graph path').length")
+            .unwrap(),
+        2
+    );
+    assert_eq!(page.evaluate(OVERLAPS).unwrap(), 0);
+    assert_eq!(text(&page, "#holds-said"), "1 record is held on 1 channel.");
+}
+
 /// 200 holds are not a picture any more: the worst are shown, and the others counted.
 #[test]
 fn of_many_holds_the_worst_are_drawn_and_the_others_counted() {
@@ -223,9 +257,9 @@ fn of_many_holds_the_worst_are_drawn_and_the_others_counted() {
         write(
             &host,
             ("payments", partition),
-            Some(("orders", i64::from(partition))),
+            &[("orders", i64::from(partition))],
         );
-        write(&host, ("refunds", partition), Some(("payments", 0)));
+        write(&host, ("refunds", partition), &[("payments", 0)]);
     }
     running
         .wait(|status| status.held() == 200)
@@ -244,11 +278,7 @@ fn of_many_holds_the_worst_are_drawn_and_the_others_counted() {
         text(&page, "#holds-rest"),
         "Those that wait longest are shown; 95 more records that are missing, 176 more chains."
     );
-    let overlaps = "(() => {
-      const boxes = [...document.querySelectorAll('.node')].map((node) => node.getBoundingClientRect());
-      return boxes.filter((a, i) => boxes.some((b, j) => i < j && a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)).length;
-    })()";
-    assert_eq!(page.evaluate(overlaps).unwrap(), 0, "no box covers another");
+    assert_eq!(page.evaluate(OVERLAPS).unwrap(), 0, "no box covers another");
     assert_eq!(
         page.evaluate("document.querySelectorAll('tr.task').length")
             .unwrap(),
