@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parsley_core::decide::Settled;
+use parsley_core::wire::{CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER};
 use parsley_core::{
     Channel, Delivery, Mark, Node, Offset, OpenFacts, Opened, Receipt, Record, Refusal,
     RefusalCode, SenderId, Staged, StateStore, TopicId,
@@ -536,7 +537,16 @@ impl Task {
                 return self.application_error(delivery, failure);
             }
         };
-        let found = format!("logic of stage {}: {error}", self.stage.name());
+        let what = match &error {
+            // A refusal is logged as it is, and a name that logic made up may be what a record says.
+            SendError::ReservedHeader { topic, header } if !IN_USE.contains(&header.as_str()) => {
+                format!(
+                    "a header on an emission to {topic} has a name that begins with vc-: those are reserved for the protocol"
+                )
+            }
+            _ => error.to_string(),
+        };
+        let found = format!("logic of stage {}: {what}", self.stage.name());
         TaskError::Refused(Refusal::at(code, delivery.channel, delivery.offset, found))
     }
 
@@ -551,6 +561,9 @@ impl Task {
         }))
     }
 }
+
+/// The reserved header names that have a meaning.
+const IN_USE: [&str; 3] = [CLOCK_HEADER, SENDER_HEADER, SEQUENCE_HEADER];
 
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -226,8 +226,27 @@ fn g14_a_reserved_header_refuses_and_keeps_nothing_of_the_step() {
             Ok(())
         }));
         assert_eq!(refusal.code, RefusalCode::ReservedHeader);
-        assert!(refusal.found.contains(name), "{refusal}");
+        let is_named = refusal.found.contains(&format!("the header {name} on"));
+        assert_eq!(is_named, ["vc", "vc-sender"].contains(&name), "{refusal}");
     }
+}
+
+/// A refusal is logged as it is, and no log has what a record says. Logic that named a header for what it was delivered had that name, and so
+/// the record's own words, in the error event of the guard that stopped it.
+#[test]
+fn g14_what_a_refusal_says_has_nothing_of_a_header_that_logic_named() {
+    let out = text("out");
+    let refusal = refusal_of(&stage(move |message, outbox| match &*message.value {
+        "second" => outbox
+            .to(&out)
+            .header(format!("vc-{}", message.value), "v")
+            .send(&message.key, &message.value),
+        _ => Ok(()),
+    }));
+    assert_eq!(refusal.code, RefusalCode::ReservedHeader);
+    assert!(!refusal.to_string().contains("second"), "{refusal}");
+    assert!(refusal.found.contains("begins with vc-"), "{refusal}");
+    assert!(refusal.found.contains("emission to out"), "{refusal}");
 }
 
 #[test]
