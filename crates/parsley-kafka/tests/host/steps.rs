@@ -1,8 +1,9 @@
 //! Where steps end.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use parsley_kafka::WorkerState;
+use parsley_kafka::{KafkaHost, WorkerState};
 use parsley_stage::{App, Stage};
 
 use crate::world::*;
@@ -106,7 +107,11 @@ fn a_long_drain_leaves_other_tasks_their_turn() {
         create_topic(&format!("{name}-{part}"), 2);
     }
     let dir = tempfile::tempdir().unwrap();
-    let running = start(config(&dir), &slow(name));
+    let turns = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&turns);
+    let host = KafkaHost::new(config(&dir)).unwrap();
+    let host = host.on_delivery(move |event| seen.lock().unwrap().push(event.partition));
+    let running = host.start(slow(name)).unwrap();
     wait_for_tasks(&running, 2);
     let plain = Foreign::plain();
     let held = [HELD, HELD / 2];
@@ -129,14 +134,13 @@ fn a_long_drain_leaves_other_tasks_their_turn() {
         causes.append("turns-a", To::Partition(partition), &[("k", "cause")]);
     }
     causes.commit();
-    let mut left = 0;
-    wait_for(&running, "the second is done", |status| {
-        left = held_of(status, 0);
-        status.workers[0].tasks[&1].delivered == held[1] as u64 + 1
-    });
-    assert!(
-        left > 0,
-        "the first, which has twice as much, was done before"
-    );
+    let all = held.iter().map(|count| count + 1).sum::<usize>();
+    wait_for_deliveries(&running, all as u64);
     stop(&running);
+    let turns = turns.lock().unwrap();
+    let last_of = |partition| turns.iter().rposition(|turn| *turn == partition).unwrap();
+    assert!(
+        last_of(1) < last_of(0),
+        "the first, which has twice as much, was done before: {turns:?}"
+    );
 }
