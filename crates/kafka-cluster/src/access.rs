@@ -15,6 +15,7 @@ const EVERYBODY: &str = "User:*";
 const EVERYWHERE: &str = "*";
 const ALL_OPERATIONS: u8 = 2;
 const DENY: u8 = 2;
+const ALLOW: u8 = 3;
 
 /// Something on a cluster that access can be denied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,29 @@ pub enum Resource<'a> {
     Group(&'a str),
     /// This transactional id.
     TransactionalId(&'a str),
+    /// The cluster itself.
+    Cluster,
+}
+
+/// Something that can be done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reading records.
+    Read,
+    /// Writing records.
+    Write,
+    /// Reading settings: of a topic, or of the brokers where the resource is the cluster.
+    DescribeConfigs,
+}
+
+impl Operation {
+    fn code(self) -> u8 {
+        match self {
+            Self::Read => 3,
+            Self::Write => 4,
+            Self::DescribeConfigs => 10,
+        }
+    }
 }
 
 impl Resource<'_> {
@@ -32,6 +56,7 @@ impl Resource<'_> {
         match self {
             Self::Topic(_) => 2,
             Self::Group(_) => 3,
+            Self::Cluster => 4,
             Self::TransactionalId(_) => 5,
         }
     }
@@ -39,37 +64,72 @@ impl Resource<'_> {
     fn name(&self) -> &str {
         match self {
             Self::Topic(name) | Self::Group(name) | Self::TransactionalId(name) => name,
+            // The one name that brokers know of it.
+            Self::Cluster => "kafka-cluster",
         }
     }
 }
 
-/// Denies everybody everything on a resource.
-pub(crate) fn deny(port: u16, resource: Resource<'_>, timeout: Duration) -> io::Result<()> {
-    judge(&ask(port, &rule(CREATE_KEY, resource)?, timeout)?)
+/// An operation, and whether it is denied or allowed.
+type Rule = (u8, u8);
+
+/// What is denied: everything, or one operation and no other. A broker takes what no rule of a resource allows for denied, as soon as it has a rule.
+fn rules(operation: Option<Operation>) -> Vec<Rule> {
+    match operation {
+        None => vec![(ALL_OPERATIONS, DENY)],
+        Some(operation) => vec![(ALL_OPERATIONS, ALLOW), (operation.code(), DENY)],
+    }
+}
+
+/// Denies everybody an operation on a resource; everything, if none is named.
+pub(crate) fn deny(
+    port: u16,
+    resource: Resource<'_>,
+    operation: Option<Operation>,
+    timeout: Duration,
+) -> io::Result<()> {
+    change(port, CREATE_KEY, resource, &rules(operation), timeout)
 }
 
 /// Takes that back.
-pub(crate) fn allow(port: u16, resource: Resource<'_>, timeout: Duration) -> io::Result<()> {
-    judge(&ask(port, &rule(DELETE_KEY, resource)?, timeout)?)
+pub(crate) fn allow(
+    port: u16,
+    resource: Resource<'_>,
+    operation: Option<Operation>,
+    timeout: Duration,
+) -> io::Result<()> {
+    change(port, DELETE_KEY, resource, &rules(operation), timeout)
 }
 
-/// The two requests have the same fields: a rule, and a filter that the same rule passes.
-fn rule(key: i16, resource: Resource<'_>) -> io::Result<Request> {
-    Ok(Request::new(key, VERSION)
-        .count(1)
-        .byte(resource.kind())
-        .text(resource.name())?
-        .byte(LITERAL)
-        .text(EVERYBODY)?
-        .text(EVERYWHERE)?
-        .byte(ALL_OPERATIONS)
-        .byte(DENY))
+/// The two requests have the same fields: rules, and filters that the same rules pass.
+fn change(
+    port: u16,
+    key: i16,
+    resource: Resource<'_>,
+    rules: &[Rule],
+    timeout: Duration,
+) -> io::Result<()> {
+    // Two at most.
+    let count = i32::try_from(rules.len()).unwrap_or(i32::MAX);
+    let mut request = Request::new(key, VERSION).count(count);
+    for (operation, permission) in rules {
+        request = request
+            .byte(resource.kind())
+            .text(resource.name())?
+            .byte(LITERAL)
+            .text(EVERYBODY)?
+            .text(EVERYWHERE)?
+            .byte(*operation)
+            .byte(*permission);
+    }
+    judge(&ask(port, &request, timeout)?, count)
 }
 
-/// The answer has a result for the one rule, behind the throttle time and the number of results.
-fn judge(answer: &Answer) -> io::Result<()> {
+/// The answer has a result for each rule, behind the throttle time and the number of results. The first stands for all: they differ in
+/// nothing that a broker could refuse.
+fn judge(answer: &Answer, rules: i32) -> io::Result<()> {
     match (answer.i32(4)?, answer.i16(8)?) {
-        (1, 0) => Ok(()),
+        (results, 0) if results == rules => Ok(()),
         (results, code) => Err(invalid(format!(
             "{results} results, the first with error code {code}"
         ))),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::access::{self, Resource};
+use crate::access::{self, Operation, Resource};
 use crate::broker::{Broker, BrokerSpec, End};
 use crate::jars::{FetchError, KafkaJars};
 use crate::java::{self, JavaError};
@@ -200,7 +200,7 @@ impl KafkaCluster {
     ///
     /// When the broker does not answer or refuses.
     pub fn deny(&self, resource: Resource<'_>) -> io::Result<()> {
-        access::deny(self.ports[0].client, resource, ANSWER_TIMEOUT)
+        access::deny(self.ports[0].client, resource, None, ANSWER_TIMEOUT)
     }
 
     /// Takes a denial back.
@@ -209,7 +209,27 @@ impl KafkaCluster {
     ///
     /// When the broker does not answer or refuses.
     pub fn allow(&self, resource: Resource<'_>) -> io::Result<()> {
-        access::allow(self.ports[0].client, resource, ANSWER_TIMEOUT)
+        access::allow(self.ports[0].client, resource, None, ANSWER_TIMEOUT)
+    }
+
+    /// Denies every client one operation on a resource, and no other.
+    ///
+    /// # Errors
+    ///
+    /// When the broker does not answer or refuses.
+    pub fn deny_one(&self, resource: Resource<'_>, operation: Operation) -> io::Result<()> {
+        let port = self.ports[0].client;
+        access::deny(port, resource, Some(operation), ANSWER_TIMEOUT)
+    }
+
+    /// Takes the denial of one operation back.
+    ///
+    /// # Errors
+    ///
+    /// When the broker does not answer or refuses.
+    pub fn allow_one(&self, resource: Resource<'_>, operation: Operation) -> io::Result<()> {
+        let port = self.ports[0].client;
+        access::allow(port, resource, Some(operation), ANSWER_TIMEOUT)
     }
 
     /// The version of Apache Kafka that runs.

@@ -17,7 +17,7 @@ mod ports;
 mod properties;
 pub mod proxy;
 
-pub use access::Resource;
+pub use access::{Operation, Resource};
 pub use cluster::{ClusterConfig, KafkaCluster, StartError};
 pub use jars::{FetchError, KafkaJars};
 pub use java::JavaError;

@@ -186,6 +186,18 @@ impl Cluster {
         Ok(all)
     }
 
+    /// The brokers that there are.
+    pub(crate) fn brokers(&self) -> Result<Vec<i32>, ClusterError> {
+        let metadata = self.client.fetch_metadata(None, ANSWER);
+        let metadata =
+            metadata.map_err(|source| ClusterError::request("the list of brokers", source))?;
+        Ok(metadata
+            .brokers()
+            .iter()
+            .map(|broker| broker.id())
+            .collect())
+    }
+
     /// The client, for what is asked elsewhere.
     pub(crate) fn client(&self) -> &BaseConsumer {
         &self.client
@@ -266,6 +278,23 @@ pub(crate) fn settings(
         }
     }
     Err(failed(RDKafkaErrorCode::UnknownTopicOrPartition))
+}
+
+/// A setting of a broker, which answers for itself alone; `None` where it does not show it.
+pub(crate) fn broker_setting(
+    admin: &AdminClient<DefaultClientContext>,
+    broker: i32,
+    setting: &str,
+) -> Result<Option<String>, ClusterError> {
+    let options = AdminOptions::new().request_timeout(Some(ANSWER));
+    let asked = ResourceSpecifier::Broker(broker);
+    let described = block_on(admin.describe_configs([&asked], &options));
+    let described = described.map_err(|source| {
+        ClusterError::request(format!("the settings of broker {broker}"), source)
+    })?;
+    // One that is denied comes without settings, and `rdkafka` leaves its error out.
+    let shown = described.into_iter().flatten().next();
+    Ok(shown.and_then(|settings| settings.get(setting)?.value.clone()))
 }
 
 /// Those of the topics that are compacted.

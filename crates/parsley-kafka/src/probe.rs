@@ -1,5 +1,6 @@
 //! Looking at a cluster before a host does: whether an application could start there, and what would stop it.
 
+mod brokers;
 mod clause;
 mod description;
 mod positions;
@@ -70,7 +71,7 @@ impl fmt::Display for Finding {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClusterReport {
-    /// The findings, stages in the order declared.
+    /// The findings: stages in the order declared, then what is about no stage alone.
     pub findings: Vec<Finding>,
 }
 
@@ -158,6 +159,7 @@ pub fn probe_cluster(
         );
         probe.stage(&declared, &cluster)?;
     }
+    probe.transaction_timeout(&config, &cluster)?;
     Ok(probe.report)
 }
 

@@ -36,11 +36,13 @@ pub enum Clause {
     StateKept,
     /// What the group has not been delivered is not about to be deleted.
     RetentionBeyondLag,
+    /// The brokers take transactions that last as long as the host's.
+    TransactionTimeout,
 }
 
 impl Clause {
     /// All clauses.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Configuration,
         Self::TopicThere,
         Self::TopicShown,
@@ -55,6 +57,7 @@ impl Clause {
         Self::PositionsKept,
         Self::StateKept,
         Self::RetentionBeyondLag,
+        Self::TransactionTimeout,
     ];
 
     /// The clause's code. It stays the same in later versions.
@@ -74,6 +77,7 @@ impl Clause {
             Self::PositionsKept => "probe-positions-kept",
             Self::StateKept => "probe-state-kept",
             Self::RetentionBeyondLag => "probe-retention-beyond-lag",
+            Self::TransactionTimeout => "probe-transaction-timeout",
         }
     }
 
@@ -94,6 +98,7 @@ impl Clause {
                 "docs/protocol.md, Guards, G10 vc-positions-lost"
             }
             Self::StateKept => "docs/protocol.md, Guards, G11 vc-state-lost",
+            Self::TransactionTimeout => "docs/operations.md, Sizing; decision K38",
         }
     }
 
@@ -126,6 +131,9 @@ impl Clause {
                 "restore the changelog, or reset the group's positions along with it"
             }
             Self::RetentionBeyondLag => "lengthen retention.ms, or have the application catch up",
+            Self::TransactionTimeout => {
+                "keep it within what every broker sets, which brokers show to those with DescribeConfigs on the cluster"
+            }
         }
     }
 }

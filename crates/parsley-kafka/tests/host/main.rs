@@ -30,7 +30,10 @@ mod two_instances;
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod world;
 
-/// One broker, on which everybody may do everything until a test denies it.
+/// One broker, on which everybody may do everything until a test denies it. Its transactions last for two minutes at most.
 fn brokers() -> kafka_cluster::ClusterConfig {
-    kafka_cluster::ClusterConfig::default().with_authorizer()
+    let mut config = kafka_cluster::ClusterConfig::default().with_authorizer();
+    let (longest, ms) = ("transaction.max.timeout.ms", "120000");
+    config.properties.insert(longest.to_owned(), ms.to_owned());
+    config
 }

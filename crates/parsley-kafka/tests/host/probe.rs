@@ -1,9 +1,10 @@
 //! What a host refuses because of its cluster, a probe finds before it, in the same words. One test for each refusal: the table of
 //! docs/operations.md names them.
 
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use kafka_cluster::Resource;
+use kafka_cluster::{Operation, Resource};
 use parsley_kafka::probe::Clause;
 use parsley_kafka::{
     ClusterReport, Description, Finding, KafkaConfig, KafkaHost, Severity, WorkerState,
@@ -15,7 +16,11 @@ use rdkafka::producer::BaseRecord;
 use crate::joining::*;
 use crate::world::*;
 
+/// Every probe looks at the broker's own settings, and one test denies them to all.
+static BROKER_SHOWN: RwLock<()> = RwLock::new(());
+
 fn probe(app: &App, config: &KafkaConfig, account: Option<&str>) -> ClusterReport {
+    let _shown = BROKER_SHOWN.read().unwrap_or_else(PoisonError::into_inner);
     probe_cluster(app, config, account).unwrap()
 }
 
@@ -365,6 +370,61 @@ fn probe_notes_what_retention_is_about_to_take() {
         set_topic(&format!("{name}-a"), "retention.ms", "-1");
         assert_eq!(probe(&app, &config(&dir), None), ClusterReport::default());
     }
+}
+
+/// Up to the broker's two minutes.
+#[test]
+fn probe_finds_a_transaction_timeout_that_brokers_refuse() {
+    let name = "probe-timeout";
+    joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    let longest = Duration::from_millis(120_000);
+    let report = probe(&app, &config(&dir).transaction_timeout(longest), None);
+    assert!(report.is_fit(), "{report}");
+    let longer = config(&dir).transaction_timeout(longest + Duration::from_millis(1));
+    let finding = the_error(&app, &longer, None, Clause::TransactionTimeout);
+    assert!(finding.found.contains("is 120001, and"), "{finding}");
+    assert!(
+        finding.found.ends_with("of broker 1 is 120000"),
+        "{finding}"
+    );
+    let running = start(longer, &app);
+    wait_for(
+        &running,
+        "refused by the broker",
+        |status| matches!(&status.workers[0].state, WorkerState::Retrying { message, .. } if message.contains("max.transaction.timeout.ms")),
+    );
+    running.stop();
+    let running = start(config(&dir).transaction_timeout(longest), &app);
+    wait_for_tasks(&running, 1);
+    stop(&running);
+}
+
+/// What a broker does not show is not taken for short, nor for long.
+#[test]
+fn probe_notes_brokers_that_do_not_show_how_long_transactions_last() {
+    let name = "probe-untold";
+    joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    let longer = config(&dir).transaction_timeout(Duration::from_secs(121));
+    let report = {
+        let _denied = BROKER_SHOWN.write().unwrap_or_else(PoisonError::into_inner);
+        let (resource, operation) = (Resource::Cluster, Operation::DescribeConfigs);
+        broker().deny_one(resource, operation).unwrap();
+        let report = probe_cluster(&app, &longer, None);
+        broker().allow_one(resource, operation).unwrap();
+        report.unwrap()
+    };
+    assert!(report.is_fit(), "{report}");
+    let about = |note: &&Finding| note.clause == Clause::TransactionTimeout;
+    let notes: Vec<&Finding> = report.findings.iter().filter(about).collect();
+    assert_eq!(notes.len(), 1, "{report}");
+    assert_eq!(notes[0].severity, Severity::Note);
+    assert!(
+        notes[0].found.contains("broker 1 does not show it"),
+        "{report}"
+    );
+    the_error(&app, &longer, None, Clause::TransactionTimeout);
 }
 
 #[test]
