@@ -298,6 +298,16 @@ fn ask(at: SocketAddr, request: &str, seen: Option<&str>, body: &str) -> Anyhow<
     Ok(got)
 }
 
+/// Reads until the answer is not that it is not there yet.
+fn read_covered(at: SocketAddr, token: &str) -> Anyhow<Got> {
+    loop {
+        let read = ask(at, "GET /totals/ann", Some(token), "")?;
+        if read.status != 503 {
+            return Ok(read);
+        }
+    }
+}
+
 /// Serves, and asks.
 pub fn main() -> Anyhow<()> {
     let service = Arc::new(Service::new()?);
@@ -332,17 +342,25 @@ pub fn main() -> Anyhow<()> {
     let mut token = token;
     for expected in [3, 8, 13, 18] {
         // Read at once after each write, from the second on: the stage is still at work, and the read waits for it.
-        let read = loop {
-            let read = ask(at, "GET /totals/ann", Some(&token), "")?;
-            if read.status != 503 {
-                break read;
-            }
-        };
+        let read = read_covered(at, &token)?;
         assert_eq!((read.status, read.body), (200, expected.to_string()));
         token = read.seen.ok_or("a read gives a token")?;
         let written = ask(at, "POST /orders/ann", Some(&token), "5")?;
         token = written.seen.ok_or("a write gives a token")?;
     }
+
+    println!("The stage cannot read on: a transaction is open ahead of the next order.");
+    let mut open = service.host.producer().begin();
+    let first = codec::u64().encode(&1)?.unwrap_or_default();
+    open.send(NewRecord::to("orders").key("ann").value(first))?;
+    let written = ask(at, "POST /orders/ann", Some(&token), "5")?;
+    token = written.seen.ok_or("a write gives a token")?;
+    // The stage runs, and what it has done so far does not cover this.
+    let waited = ask(at, "GET /totals/ann", Some(&token), "")?;
+    assert_eq!(waited.status, 503);
+    open.commit()?;
+    let read = read_covered(at, &token)?;
+    assert_eq!((read.status, read.body.as_str()), (200, "29"));
 
     println!("Tokens that nobody was given.");
     let orders = service.host.log().topic_id("orders").ok_or("no orders")?;

@@ -1,4 +1,5 @@
-//! The example `read_your_writes` asserts what it shows.
+//! The example `read_your_writes` asserts what it shows. A service that waits for nothing once the stage runs mostly passed it, since the stage
+//! is quick; so the example keeps the stage from reading on for one read, with a transaction that is open.
 #![cfg(feature = "embedded")]
 
 #[path = "../examples/read_your_writes.rs"]
