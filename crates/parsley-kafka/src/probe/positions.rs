@@ -120,10 +120,7 @@ impl Probe {
             .add_partition_offset(&at.topic, at.partition, rdkafka::Offset::Offset(since_ms))
             .map_err(failed)?;
         let answered = asker.offsets_for_times(asked, ANSWER).map_err(failed)?;
-        let young = answered
-            .elements()
-            .first()
-            .map(rdkafka::topic_partition_list::TopicPartitionListElem::offset);
+        let young = answered.elements().first().map(|element| element.offset());
         let is_old = match young {
             Some(rdkafka::Offset::Offset(young)) => at.offset < young,
             // Nothing is that young.

@@ -22,9 +22,11 @@ impl Session<'_> {
             return Ok(());
         }
         self.tick()?;
-        // A step that nothing was fed to begins here.
+        // A step that nothing was fed to begins here, and not behind its first delivery: what would be left of it then went to whoever is next, as its
+        // turn.
+        let begun = Instant::now();
         let interval = self.worker.declared.config.commit_interval;
-        let until = Instant::now() + self.until_step_end().unwrap_or(interval);
+        let until = begun + self.until_step_end().unwrap_or(interval);
         let mut partitions: Vec<i32> = self.slots.keys().copied().collect();
         let first = partitions.partition_point(|partition| *partition < self.goes_first);
         partitions.rotate_left(first);
@@ -44,7 +46,7 @@ impl Session<'_> {
                     .map_err(|error| Trouble::task(partition, error))?;
                 let Some(sends) = sends else { break };
                 // What an earlier step did not reach begins a step as well.
-                step_since.get_or_insert_with(Instant::now);
+                step_since.get_or_insert(begun);
                 hand_over(producer, partition, sends)?;
                 if Instant::now() >= until {
                     break;

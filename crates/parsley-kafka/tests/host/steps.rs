@@ -99,7 +99,9 @@ fn a_task_without_any_input_left_ends() {
 }
 
 /// Two tasks of a worker have much to deliver, and their logic is slow. The first took every step to its end, and left one delivery in each to the
-/// second: whoever has a long drain held up all tasks behind it. Now each goes first in its turn.
+/// second: whoever has a long drain held up all tasks behind it. Now each goes first in its turn. That alone left it as it was on some machines: a
+/// step counted from behind its first delivery, so a moment of it remained when the first had had its time; the second had one delivery in it, which was
+/// its turn, and the first was next.
 #[test]
 fn a_long_drain_leaves_other_tasks_their_turn() {
     let name = "turns";
