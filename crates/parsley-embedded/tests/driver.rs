@@ -666,3 +666,25 @@ fn expectations_say_what_is_there_instead() {
     let message = panic_of(|| driver.assert_runs());
     assert!(message.contains("vc-corrupt-clock"), "{message}");
 }
+
+/// A run is over when no task has anything to do. A step that was full with the last record that could be delivered has the next one find its
+/// drain at the end, and read nothing; where no other task moved meanwhile, the run ended there, with records that nobody had read.
+#[test]
+fn a_run_reads_on_behind_a_step_that_was_full_with_the_last_record() {
+    let numbers = Topic::new("numbers", codec::string(), codec::u64());
+    let stage = Stage::stateless("copy").on(&numbers, |_number, _out| Ok(()));
+    let app = App::named("full").stage(stage.build().unwrap());
+    let app = app.build().unwrap();
+    let mut driver = TestDriver::builder()
+        .max_step_deliveries(1)
+        .build(&app)
+        .unwrap();
+    driver.input(&numbers).send("k", 1_u64).unwrap();
+    assert!(driver.step("copy", 0).unwrap().is_full);
+    driver.input(&numbers).send("k", 2_u64).unwrap();
+    assert_eq!(driver.run().unwrap(), 1);
+    assert_eq!(
+        driver.delivered_to("copy"),
+        [("numbers", 0), ("numbers", 1)]
+    );
+}

@@ -347,6 +347,11 @@ impl Stepper {
         Ok(self.opened(stage, partition)?.0.held())
     }
 
+    /// Whether the next step goes on with the drain of a full one, and reads nothing.
+    pub(crate) fn is_draining(&self, stage: &str, partition: i32) -> Result<bool, StepError> {
+        Ok(self.opened(stage, partition)?.0.is_draining())
+    }
+
     /// Where the task reads, and how much there is to read, by channel.
     ///
     /// # Errors

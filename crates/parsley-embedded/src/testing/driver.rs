@@ -262,6 +262,10 @@ impl TestDriver {
             let mut moved = false;
             for (stage, partition) in &tasks {
                 if self.is_open(stage, *partition)? {
+                    // A step that only finds a drain at its end has not read on: the next one does.
+                    let stepper = &self.deployed()?.stepper;
+                    let was_draining = stepper.is_draining(stage, *partition);
+                    moved |= was_draining.map_err(|error| of_task(stage, *partition, error))?;
                     let step = self.step(stage, *partition)?;
                     moved |= step.committed || step.is_full;
                     steps += usize::from(step.committed);
