@@ -25,6 +25,24 @@ pub enum ProbeError {
         /// Why.
         source: parsley::kafka::probe::DescriptionError,
     },
+    /// The file is longer than a description is.
+    #[cfg(feature = "kafka")]
+    #[error("{input} describes no application: it is longer than {bytes_max} bytes")]
+    TooLong {
+        /// Which input.
+        input: String,
+        /// How many bytes are read.
+        bytes_max: u64,
+    },
+    /// The file is no text.
+    #[cfg(feature = "kafka")]
+    #[error("{input} describes no application: it is not UTF-8: {source}")]
+    NoText {
+        /// Which input.
+        input: String,
+        /// Where it is not.
+        source: std::str::Utf8Error,
+    },
     /// The cluster did not answer.
     #[cfg(feature = "kafka")]
     #[error(transparent)]
@@ -38,7 +56,10 @@ impl ProbeError {
             #[cfg(not(feature = "kafka"))]
             Self::NoKafka => Exit::Usage,
             #[cfg(feature = "kafka")]
-            Self::Property(_) | Self::Description { .. } => Exit::Usage,
+            Self::Property(_)
+            | Self::Description { .. }
+            | Self::TooLong { .. }
+            | Self::NoText { .. } => Exit::Usage,
             #[cfg(feature = "kafka")]
             Self::Cluster(_) => Exit::Cluster,
         }

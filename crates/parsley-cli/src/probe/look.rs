@@ -17,16 +17,18 @@ const DESCRIPTION_BYTES_MAX: u64 = 1 << 20;
 pub(super) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     let properties = property::checked(&options.properties).map_err(ProbeError::from)?;
     let input = options.config.to_string();
-    let mut text = String::new();
+    let mut bytes = Vec::new();
+    // One more than is taken, so that a longer one is told from its beginning.
     options
         .config
         .open()?
-        .take(DESCRIPTION_BYTES_MAX)
-        .read_to_string(&mut text)
+        .take(DESCRIPTION_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
         .map_err(|source| Failure::Read {
             input: input.clone(),
             source,
         })?;
+    let text = text_of(bytes, &input)?;
     let described = |source: DescriptionError| ProbeError::Description {
         input: input.clone(),
         source,
@@ -47,6 +49,20 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
     })
 }
 
+/// What a description says, if it is a text of a length that is read.
+fn text_of(bytes: Vec<u8>, input: &str) -> Result<String, ProbeError> {
+    if bytes.len() as u64 > DESCRIPTION_BYTES_MAX {
+        return Err(ProbeError::TooLong {
+            input: input.to_owned(),
+            bytes_max: DESCRIPTION_BYTES_MAX,
+        });
+    }
+    String::from_utf8(bytes).map_err(|error| ProbeError::NoText {
+        input: input.to_owned(),
+        source: error.utf8_error(),
+    })
+}
+
 fn write(report: &ClusterReport, out: &mut impl Write) -> std::io::Result<()> {
     for finding in &report.findings {
         writeln!(out, "{}", plain(&finding.to_string()))?;
@@ -64,4 +80,43 @@ fn write(report: &ClusterReport, out: &mut impl Write) -> std::io::Result<()> {
         counted(notes, "note")
     )?;
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A description of more than 1 MiB was cut there, and what was left of it was probed as if it were the whole: a stage behind the cut was
+    /// never looked at, and the answer could be "0 errors". One that is not UTF-8 was said to be unreadable (5), where it is malformed (2).
+    #[test]
+    fn a_description_is_never_probed_by_its_beginning_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let first =
+            "application = \"shop\"\n[[stage]]\nname = \"settle\"\ninputs = [\"orders\"]\n#";
+        let fits = DESCRIPTION_BYTES_MAX as usize;
+        let filled = |length: usize| format!("{first}{}", "x".repeat(length - first.len()));
+        let long = format!(
+            "{}\n[[stage]]\nname = \"bill\"\ninputs = [\"bills\"]\n",
+            filled(fits)
+        );
+        let of = |bytes: &[u8]| {
+            let path = folder.path().join("shop.toml");
+            std::fs::write(&path, bytes).unwrap();
+            let options = Options {
+                // Nobody listens there: a description that is taken ends with another code.
+                brokers: "127.0.0.1:1".parse().unwrap(),
+                config: path.into_os_string().into(),
+                properties: Vec::new(),
+            };
+            let failure = run(&options, &mut Vec::new()).unwrap_err();
+            (failure.exit(), failure.to_string())
+        };
+        let (exit, said) = of(long.as_bytes());
+        assert_eq!(exit, Exit::Usage, "{said}");
+        assert!(said.ends_with("it is longer than 1048576 bytes"), "{said}");
+        let (exit, said) = of(b"application = \"\xff\"\n");
+        assert_eq!(exit, Exit::Usage, "{said}");
+        assert!(said.contains("it is not UTF-8"), "{said}");
+        assert!(text_of(filled(fits).into_bytes(), "shop.toml").is_ok());
+    }
 }
