@@ -45,8 +45,13 @@ pub enum ProbeError {
     },
     /// The cluster did not answer.
     #[cfg(feature = "kafka")]
-    #[error(transparent)]
-    Cluster(#[from] parsley::kafka::ProbeError),
+    #[error("the cluster at {brokers} cannot be looked at: {source}")]
+    Cluster {
+        /// The brokers that were asked.
+        brokers: String,
+        /// Why.
+        source: Box<parsley::kafka::ProbeError>,
+    },
 }
 
 impl ProbeError {
@@ -61,7 +66,7 @@ impl ProbeError {
             | Self::TooLong { .. }
             | Self::NoText { .. } => Exit::Usage,
             #[cfg(feature = "kafka")]
-            Self::Cluster(_) => Exit::Cluster,
+            Self::Cluster { .. } => Exit::Cluster,
         }
     }
 }

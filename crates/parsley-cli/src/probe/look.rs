@@ -39,8 +39,12 @@ pub(super) fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failu
         .config(options.brokers.as_str())
         .map_err(described)?;
     config.properties.extend(properties);
-    let report =
-        probe_cluster(app, &config, description.account.as_deref()).map_err(ProbeError::from)?;
+    let report = probe_cluster(app, &config, description.account.as_deref()).map_err(|source| {
+        ProbeError::Cluster {
+            brokers: options.brokers.to_string(),
+            source: Box::new(source),
+        }
+    })?;
     write(&report, out).map_err(Failure::Write)?;
     Ok(if report.is_fit() {
         Exit::Done
@@ -118,5 +122,26 @@ mod tests {
         assert_eq!(exit, Exit::Usage, "{said}");
         assert!(said.contains("it is not UTF-8"), "{said}");
         assert!(text_of(filled(fits).into_bytes(), "shop.toml").is_ok());
+    }
+
+    /// The failure said what was not answered, and not whom it had asked: of a mistyped address nothing was to be seen.
+    #[test]
+    fn who_does_not_answer_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shop.toml");
+        let text = "application = \"shop\"\n[[stage]]\nname = \"settle\"\ninputs = [\"orders\"]\n";
+        std::fs::write(&path, text).unwrap();
+        let options = Options {
+            brokers: "127.0.0.1:1".parse().unwrap(),
+            config: path.into_os_string().into(),
+            properties: Vec::new(),
+        };
+        let failure = run(&options, &mut Vec::new()).unwrap_err();
+        assert_eq!(failure.exit(), Exit::Cluster);
+        let said = failure.to_string();
+        assert!(
+            said.starts_with("the cluster at 127.0.0.1:1 cannot be looked at: "),
+            "{said}"
+        );
     }
 }
