@@ -15,8 +15,8 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::config::KafkaConfig;
-use crate::native::describe_topics;
-use crate::topic::DescribeError;
+use crate::native::{describe_topics, permitted};
+use crate::topic::{DescribeError, Permitted};
 
 /// How long one answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
@@ -184,6 +184,23 @@ impl Cluster {
             }
         }
         Ok(all)
+    }
+
+    /// What this client may do with topics, as far as the cluster tells; nothing of those that there are not, or that it does not show.
+    pub(crate) fn permitted(
+        &self,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, Option<Permitted>>, ClusterError> {
+        let Some(first) = names.first() else {
+            return Ok(BTreeMap::new());
+        };
+        let answers = ask(&self.client, first, ANSWER, |time| {
+            permitted(self.client.client(), names, time)
+        })?;
+        let told = names.iter().zip(answers);
+        Ok(told
+            .filter_map(|(name, answer)| Some(((*name).to_owned(), answer.ok()?)))
+            .collect())
     }
 
     /// The brokers that there are.

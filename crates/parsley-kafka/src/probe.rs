@@ -1,5 +1,6 @@
 //! Looking at a cluster before a host does: whether an application could start there, and what would stop it.
 
+mod access;
 mod brokers;
 mod clause;
 mod description;
@@ -126,7 +127,7 @@ pub enum ProbeError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What it does not see: permissions beyond those to describe topics, their settings and positions; state that is there and cannot be trusted (G7), or that
+/// What it does not see: whether transactional ids may be used, as asking would fence a host that runs; state that is there and cannot be trusted (G7), or that
 /// belongs to other positions (G16).
 ///
 /// # Errors
@@ -221,6 +222,7 @@ impl Probe {
                 }
             }
         }
+        self.access(declared, cluster)?;
         for fault in declared.faults(&found) {
             self.refused(Some(name), &fault)?;
         }

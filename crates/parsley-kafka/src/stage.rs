@@ -14,6 +14,7 @@ use crate::cluster::{self, ANSWER, Cluster, ClusterError};
 use crate::config::KafkaConfig;
 use crate::names;
 use crate::restore::Changelogs;
+use crate::topic::Permitted;
 
 /// Why the workers of a stage cannot begin.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -211,6 +212,22 @@ impl Declared {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// What the stage does with each of its topics, its changelogs and that of the account. To a changelog of folds that it has none for nothing is done.
+    pub(crate) fn access(&self) -> BTreeMap<&str, Permitted> {
+        let mut access: BTreeMap<&str, Permitted> = BTreeMap::new();
+        let folds = Some(&*self.fold_changelog).filter(|_| self.stage.is_stateful());
+        let changelogs = || [&*self.ordering_changelog].into_iter().chain(folds);
+        for name in self.stage.inputs().chain(changelogs()) {
+            access.entry(name).or_default().reads = true;
+        }
+        let ticks = self.stage.tick_topic();
+        let sent = self.stage.sinks().chain(ticks).chain(changelogs());
+        for name in sent.chain(self.audit.as_deref()) {
+            access.entry(name).or_default().writes = true;
+        }
+        access
     }
 
     /// What of the stage's topics does not fit the declaration, as a start refuses it, the first first. `found` has each that was asked for.

@@ -14,6 +14,13 @@ pub struct TopicFacts {
     pub partitions: usize,
 }
 
+/// What a client does with a topic, or may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Permitted {
+    pub(crate) reads: bool,
+    pub(crate) writes: bool,
+}
+
 /// Why a topic, or all the topics asked for, could not be described.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

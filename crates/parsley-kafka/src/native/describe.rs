@@ -11,7 +11,7 @@ use rdkafka_sys as sys;
 use uuid::Uuid;
 
 use super::{Owned, error_of, text_of};
-use crate::topic::{DescribeError, TopicFacts};
+use crate::topic::{DescribeError, Permitted, TopicFacts};
 
 /// Asks the cluster for the UUID and the partition count of topics, through any client of it. One answer a topic, in the order of
 /// `names`.
@@ -24,6 +24,31 @@ pub fn describe_topics<C: ClientContext>(
     names: &[&str],
     timeout: Duration,
 ) -> Result<Vec<Result<TopicFacts, DescribeError>>, DescribeError> {
+    let answers = describe(client, names, false, timeout)?;
+    let facts = |answer: Described| answer.map(|(facts, _)| facts);
+    Ok(answers.into_iter().map(facts).collect())
+}
+
+/// Asks the cluster what this client may do with topics. One answer a topic, in the order of `names`; `None` where the cluster does not tell.
+pub(crate) fn permitted<C: ClientContext>(
+    client: &Client<C>,
+    names: &[&str],
+    timeout: Duration,
+) -> Result<Vec<Result<Option<Permitted>, DescribeError>>, DescribeError> {
+    let answers = describe(client, names, true, timeout)?;
+    let permitted = |answer: Described| answer.map(|(_, permitted)| permitted);
+    Ok(answers.into_iter().map(permitted).collect())
+}
+
+/// What the cluster says of a topic, and of what the client may do with it if that was asked and is told.
+type Described = Result<(TopicFacts, Option<Permitted>), DescribeError>;
+
+fn describe<C: ClientContext>(
+    client: &Client<C>,
+    names: &[&str],
+    with_operations: bool,
+    timeout: Duration,
+) -> Result<Vec<Described>, DescribeError> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -86,6 +111,29 @@ pub fn describe_topics<C: ClientContext>(
             reason: reason.unwrap_or_default(),
         });
     }
+    // SAFETY: the options are alive. The error returned is ours to release; null for none.
+    let refused = unsafe {
+        Owned::new(
+            sys::rd_kafka_AdminOptions_set_include_authorized_operations(
+                options.as_ptr(),
+                c_int::from(with_operations),
+            ),
+            sys::rd_kafka_error_destroy,
+        )
+    };
+    if let Some(error) = refused {
+        // SAFETY: the error is alive, and the string that it returns lives as long.
+        let (code, reason) = unsafe {
+            (
+                sys::rd_kafka_error_code(error.as_ptr()),
+                text_of(sys::rd_kafka_error_string(error.as_ptr())).into_owned(),
+            )
+        };
+        return Err(DescribeError::Request {
+            code: code.into(),
+            reason,
+        });
+    }
     // SAFETY: all four are alive; librdkafka copies topics and options and answers on the queue, which it holds a reference to.
     unsafe { sys::rd_kafka_DescribeTopics(rk, topics.as_ptr(), options.as_ptr(), queue.as_ptr()) };
     // SAFETY: the queue is alive. The event returned is ours to release. Without a limit of its own: the request always answers, at
@@ -133,9 +181,7 @@ pub fn describe_topics<C: ClientContext>(
 /// # Safety
 ///
 /// `topic` is a description that lives through the call.
-unsafe fn read_description(
-    topic: *const sys::rd_kafka_TopicDescription_t,
-) -> (String, Result<TopicFacts, DescribeError>) {
+unsafe fn read_description(topic: *const sys::rd_kafka_TopicDescription_t) -> (String, Described) {
     // SAFETY: by the caller's promise; name, error and UUID are parts of the description and live as long.
     unsafe {
         let name = text_of(sys::rd_kafka_TopicDescription_name(topic)).into_owned();
@@ -176,13 +222,41 @@ unsafe fn read_description(
         sys::rd_kafka_TopicDescription_partitions(topic, &mut partitions);
         (
             name.clone(),
-            Ok(TopicFacts {
-                name,
-                id,
-                partitions,
-            }),
+            Ok((
+                TopicFacts {
+                    name,
+                    id,
+                    partitions,
+                },
+                read_permitted(topic),
+            )),
         )
     }
+}
+
+/// What a description says that the client may do; `None` if it was not asked for, or not told.
+///
+/// # Safety
+///
+/// `topic` is a description that lives through the call.
+unsafe fn read_permitted(topic: *const sys::rd_kafka_TopicDescription_t) -> Option<Permitted> {
+    use sys::rd_kafka_AclOperation_t::{RD_KAFKA_ACL_OPERATION_READ, RD_KAFKA_ACL_OPERATION_WRITE};
+    let mut count = 0;
+    // SAFETY: by the caller's promise; the array is part of the description, lives as long and has `count` elements; null if it was not asked for or
+    // not told, and not to be read where there are none. It is read as what the enumeration is represented by, as a librdkafka that is
+    // newer than the bindings may have operations that these do not know.
+    let operations: &[u32] = unsafe {
+        let first = sys::rd_kafka_TopicDescription_authorized_operations(topic, &mut count);
+        match (first.is_null(), count) {
+            (true, _) => return None,
+            (false, 0) => &[],
+            (false, count) => slice::from_raw_parts(first.cast(), count),
+        }
+    };
+    Some(Permitted {
+        reads: operations.contains(&(RD_KAFKA_ACL_OPERATION_READ as u32)),
+        writes: operations.contains(&(RD_KAFKA_ACL_OPERATION_WRITE as u32)),
+    })
 }
 
 #[cfg(test)]

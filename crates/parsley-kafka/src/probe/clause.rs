@@ -14,6 +14,8 @@ pub enum Clause {
     TopicThere,
     /// The cluster shows the topics, with their identities and settings, to this client.
     TopicShown,
+    /// The topics that are shown may be read, written, or both, as the stage does.
+    Access,
     /// The inputs of a stage have the same number of partitions.
     CoPartition,
     /// The tick topic of a stage has exactly as many partitions as the widest input.
@@ -42,10 +44,11 @@ pub enum Clause {
 
 impl Clause {
     /// All clauses.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Configuration,
         Self::TopicThere,
         Self::TopicShown,
+        Self::Access,
         Self::CoPartition,
         Self::TickTopic,
         Self::NotCompacted,
@@ -66,6 +69,7 @@ impl Clause {
             Self::Configuration => "probe-configuration",
             Self::TopicThere => "probe-topic-there",
             Self::TopicShown => "probe-topic-shown",
+            Self::Access => "probe-access",
             Self::CoPartition => "probe-co-partition",
             Self::TickTopic => "probe-tick-topic",
             Self::NotCompacted => "probe-not-compacted",
@@ -87,6 +91,7 @@ impl Clause {
             Self::Configuration => "docs/operations.md, configuration; decision K21",
             Self::TopicThere => "docs/protocol.md, Guards, G6 vc-missing-sink",
             Self::TopicShown => "docs/protocol.md, Truncation; decisions K1, K11",
+            Self::Access => "docs/operations.md, Access; decision K39",
             Self::CoPartition => "docs/protocol.md, Words, received channels",
             Self::TickTopic => "docs/protocol.md, State, Tick record",
             Self::NotCompacted => "docs/protocol.md, Guards, G10 vc-positions-lost",
@@ -109,6 +114,9 @@ impl Clause {
             Self::TopicThere => "create the topics",
             Self::TopicShown => {
                 "grant Describe and DescribeConfigs on the topic; Apache Kafka 3.7 or newer is needed"
+            }
+            Self::Access => {
+                "grant Read on inputs, Write on sinks and the account, both on changelogs and tick topics"
             }
             Self::CoPartition => "give all inputs of the stage the same number of partitions",
             Self::TickTopic => "create the tick topic anew with that number of partitions",

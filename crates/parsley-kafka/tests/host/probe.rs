@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use kafka_cluster::{Operation, Resource};
 use parsley_kafka::probe::Clause;
 use parsley_kafka::{
-    ClusterReport, Description, Finding, KafkaConfig, KafkaHost, Severity, WorkerState,
-    probe_cluster,
+    ClusterReport, Description, Finding, KafkaConfig, KafkaHost, KafkaRunning, Severity, TaskState,
+    WorkerState, probe_cluster,
 };
 use parsley_stage::{App, Stage, codec};
 use rdkafka::producer::BaseRecord;
@@ -257,6 +257,74 @@ fn probe_finds_a_topic_that_is_denied() {
     assert_eq!(finding.topics, [a.as_str()]);
     broker().allow(Resource::Topic(&a)).unwrap();
     assert!(probe(&joining(name), &config(&dir), None).is_fit());
+}
+
+/// They are all there and shown, and the host finds out with the first record.
+#[test]
+fn probe_finds_topics_that_may_not_be_read_or_written() {
+    let name = "probe-access";
+    let [a, _, out] = joining_topics(name);
+    let (account, changelog) = ("probe-access-account", "probe-access-join-state-changelog");
+    create_topic(account, 1);
+    let app = joining(name);
+    let start = |dir: &tempfile::TempDir| {
+        let host = KafkaHost::new(config(dir)).unwrap().audit(account);
+        host.start(&app).unwrap()
+    };
+    let deliver_one = |running: &KafkaRunning| {
+        Foreign::plain().append(&a, To::Key, &[("k", "v")]);
+        wait_for_deliveries(running, 1);
+        stop(running);
+    };
+    deliver_one(&start(&tempfile::tempdir().unwrap()));
+    for (topic, operation, denied) in [
+        (&*a, Operation::Read, "read"),
+        (&*out, Operation::Write, "write"),
+        (changelog, Operation::Read, "read"),
+        (changelog, Operation::Write, "write"),
+        (account, Operation::Write, "write"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        broker()
+            .deny_one(Resource::Topic(topic), operation)
+            .unwrap();
+        let running = start(&dir);
+        Foreign::plain().append(&a, To::Key, &[("k", "v")]);
+        // In vain: it fails again and again, or reads nothing of what it is to read.
+        wait_for(&running, "denied", |status| {
+            let tried = matches!(&status.workers[0].state, WorkerState::Retrying { attempt, .. } if *attempt >= 2);
+            let reads = status.tasks().any(
+                |(_, _, task)| matches!(task.state, TaskState::Restoring { left, .. } if left > 0),
+            );
+            tried || reads
+        });
+        let finding = the_error(&app, &config(&dir), Some(account), Clause::Access);
+        assert_eq!(finding.topics, [topic]);
+        assert!(
+            finding.found.contains(&format!("not {denied} the topic")),
+            "{finding}"
+        );
+        assert_eq!(running.status().delivered(), 0);
+        broker()
+            .allow_one(Resource::Topic(topic), operation)
+            .unwrap();
+        deliver_one(&running);
+        let report = probe(&app, &config(&dir), Some(account));
+        assert_eq!(report, ClusterReport::default());
+    }
+    // What is not done with a topic need not be permitted.
+    let dir = tempfile::tempdir().unwrap();
+    Foreign::plain().append(&a, To::Key, &[("k", "v")]);
+    for (topic, operation) in [(&*a, Operation::Write), (&*out, Operation::Read)] {
+        broker()
+            .deny_one(Resource::Topic(topic), operation)
+            .unwrap();
+    }
+    let report = probe(&app, &config(&dir), Some(account));
+    assert_eq!(report, ClusterReport::default());
+    let running = start(&dir);
+    wait_for_deliveries(&running, 1);
+    stop(&running);
 }
 
 #[test]
