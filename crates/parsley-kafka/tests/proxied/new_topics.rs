@@ -2,15 +2,32 @@
 
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
 use parsley_kafka::KafkaHost;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::world::*;
 
 /// What the settings of topics are asked with.
 const DESCRIBE_CONFIGS: ApiKey = ApiKey(32);
 
+/// A broker that still knows a topic which is gone answers for it a while longer: a start that asked it went on with what was deleted, and was rightly
+/// refused when that was found. It is no part of what this is about.
+fn wait_until_no_broker_knows(topic: &str) {
+    for address in broker().bootstrap().split(',') {
+        wait_until(&format!("no {topic} on {address}"), || {
+            // A new client has this broker alone to ask.
+            let mut config = client();
+            config.set("bootstrap.servers", address);
+            let asker: BaseConsumer = config.create().unwrap();
+            let metadata = asker.fetch_metadata(Some(topic), BOUND).unwrap();
+            metadata.topics()[0].error().is_some()
+        });
+    }
+}
+
 /// A start makes the changelogs of its stages and asks for their settings. Found on two brokers: the one that was asked did not know the topic yet, and
 /// `rdkafka` left that out and told of a topic without settings, so that now and then a start was refused for a changelog with
-/// `cleanup.policy=` nothing. Here the topic is known when it is looked for, and nowhere when the question for its settings arrives.
+/// `cleanup.policy=` nothing. And what is made then was not known for a second and more to the broker that was asked next, which the task was refused for
+/// in two of nine runs on Apache Kafka 3.7.0, as if it were gone. Here the topic is known when it is looked for, and nowhere when the question for its settings arrives.
 #[test]
 fn a_changelog_that_the_asked_broker_does_not_know_is_waited_for() {
     let name = "new-changelogs";
@@ -31,6 +48,7 @@ fn a_changelog_that_the_asked_broker_does_not_know_is_waited_for() {
         of_inputs.release();
         of_changelog.wait_for_arrivals(1, BOUND).unwrap();
         delete_topic(changelog);
+        wait_until_no_broker_knows(changelog);
         of_changelog.release();
         started.join().unwrap().unwrap()
     });
