@@ -19,7 +19,7 @@ const AHEAD: Duration = Duration::from_millis(500);
 const EVIDENCE_PAUSE: Duration = Duration::from_secs(30);
 
 /// How often more a changelog that is missing is asked for, a second each time, before its absence refuses every task: a start has often just made it,
-/// and a broker was seen that did not know of it for longer than a second.
+/// and a broker was seen that did not know of it for longer than a second (decision K40).
 const CHANGELOG_TRIES: u32 = 4;
 
 /// How many sequence claims a stamp may hold before high watermarks are asked for.
