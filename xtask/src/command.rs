@@ -79,6 +79,7 @@ pub struct Run {
     program: String,
     arguments: Vec<String>,
     variables: Vec<(String, String)>,
+    without: Vec<String>,
     folder: PathBuf,
 }
 
@@ -91,6 +92,7 @@ impl Run {
                 .map(|argument| (*argument).to_owned())
                 .collect(),
             variables: Vec::new(),
+            without: Vec::new(),
             folder: crate::root().to_owned(),
         }
     }
@@ -111,6 +113,12 @@ impl Run {
             name.to_owned(),
             value.as_ref().to_string_lossy().into_owned(),
         ));
+        self
+    }
+
+    /// Runs it as if the variable were not set.
+    pub fn without_variable(mut self, name: &str) -> Self {
+        self.without.push(name.to_owned());
         self
     }
 
@@ -146,6 +154,9 @@ impl Run {
                 command.env_remove(&name);
             }
         }
+        for name in &self.without {
+            command.env_remove(name);
+        }
         command
     }
 
@@ -160,20 +171,31 @@ impl Run {
         if status.success() {
             Ok(())
         } else {
-            Err(Failure::Ended {
-                line: self.line(),
-                status,
-            })
+            Err(self.ended(status))
         }
     }
 
     /// Runs it, shows everything, adds the tests that it reports to `counts`.
     pub fn show(&self, counts: &mut Counts) -> Result<(), Failure> {
+        let status = self.show_status(counts)?;
+        self.checked(status)
+    }
+
+    /// Like [`Run::show`], but how the program ended is for the caller to judge.
+    pub fn show_status(&self, counts: &mut Counts) -> Result<ExitStatus, Failure> {
         println!("$ {}", self.line());
         self.copy_to(&mut io::stdout(), counts)
     }
 
-    fn copy_to(&self, shown: &mut dyn Write, counts: &mut Counts) -> Result<(), Failure> {
+    /// The failure of a program that ended in this way.
+    pub fn ended(&self, status: ExitStatus) -> Failure {
+        Failure::Ended {
+            line: self.line(),
+            status,
+        }
+    }
+
+    fn copy_to(&self, shown: &mut dyn Write, counts: &mut Counts) -> Result<ExitStatus, Failure> {
         let mut child = self.started(self.command().stdout(Stdio::piped()).spawn())?;
         let out = child
             .stdout
@@ -189,8 +211,7 @@ impl Run {
             self.started(shown.write_all(&line))?;
             counts.add_line(&String::from_utf8_lossy(&line));
         }
-        let status = self.started(child.wait())?;
-        self.checked(status)
+        self.started(child.wait())
     }
 
     /// Runs it and hands back what it prints to standard output; errors are shown.
@@ -261,7 +282,9 @@ mod tests {
         let mut counts = Counts::default();
         let mut shown = Vec::new();
         let script = "echo 'test result: FAILED. 1 passed; 1 failed'; exit 3";
-        let failed = Run::new("sh", &["-c", script]).copy_to(&mut shown, &mut counts);
+        let run = Run::new("sh", &["-c", script]);
+        let status = run.copy_to(&mut shown, &mut counts).unwrap();
+        let failed = run.checked(status);
         assert!(
             matches!(&failed, Err(Failure::Ended { status, .. }) if status.code() == Some(3)),
             "{failed:?}"

@@ -6,6 +6,7 @@ mod command;
 mod coverage;
 mod gate;
 mod machine;
+mod mutants;
 mod nemesis;
 mod page;
 mod publish;
@@ -70,6 +71,24 @@ enum Task {
         #[arg(long, value_name = "PART")]
         only: Option<nemesis::Part>,
     },
+    /// Change the code of core and stage in one place at a time, and list the changes that no test notices
+    ///
+    /// Goes on where an earlier run was stopped, and tries again what earlier runs did not catch. What came of each mutant is written to
+    /// mutants/mutants.json in Cargo's target folder.
+    Mutants {
+        /// Of N shares of the mutants try the K-th alone, from 0
+        #[arg(long, value_name = "K/N")]
+        shard: Option<String>,
+        /// How many mutants are tried at the same time
+        #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
+        jobs: u16,
+        /// Forget what earlier runs caught, as tests that were changed may not catch it any more
+        #[arg(long)]
+        fresh: bool,
+        /// Write the figures into docs/verification.md
+        #[arg(long)]
+        save: bool,
+    },
     /// Pack every crate that is published and build it from its package, as publishing would, without uploading anything
     Publish,
     /// Measure, and print the figures as docs/performance.md has them
@@ -102,6 +121,18 @@ fn main() -> ExitCode {
             save,
             only,
         } => nemesis::run(minutes, seed, save, only).map_err(Into::into),
+        Task::Mutants {
+            shard,
+            jobs,
+            fresh,
+            save,
+        } => mutants::run(&mutants::Request {
+            shard,
+            jobs,
+            fresh,
+            save,
+        })
+        .map_err(Into::into),
         Task::Publish => publish::run(&mut command::Counts::default(), true)
             .map(|()| true)
             .map_err(Into::into),

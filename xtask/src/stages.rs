@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::command::{Counts, Failure, Run};
-use crate::{coverage, publish, tools};
+use crate::{coverage, mutants, publish, tools};
 
 /// The lowest share of lines, in percent, that the tests of the covered crates run.
 const COVERAGE_FLOOR_PERCENT: f64 = 90.0;
@@ -109,6 +109,12 @@ pub const STAGES: &[Stage] = &[
         about: "90 % of the lines of core and stage",
         quick: false,
         work: measure_coverage,
+    },
+    Stage {
+        name: "mutants",
+        about: "every mutant of decide.rs, drain.rs and wire.rs is caught by the tests of core",
+        quick: false,
+        work: |_| mutants::strict(),
     },
     Stage {
         name: "fuzz",

@@ -1,0 +1,255 @@
+//! `cargo xtask mutants`: changes the protocol's code in one place at a time, and counts the changes that no test notices.
+
+mod ledger;
+mod survivors;
+mod table;
+
+use std::fs;
+use std::path::Path;
+
+use ledger::{By, Ledger};
+
+use crate::command::{Counts, Failure, Run};
+use crate::page::{self, Marks, unmet};
+use crate::{stages, tools};
+
+/// The lowest share of mutants, in percent, that are caught.
+const FLOOR_PERCENT: f64 = 90.0;
+
+/// The files whose mutants the gate tries each time.
+const STRICT: [&str; 3] = [
+    "crates/parsley-core/src/decide.rs",
+    "crates/parsley-core/src/drain.rs",
+    "crates/parsley-core/src/wire.rs",
+];
+
+const PAGE: &str = "docs/verification.md";
+const MARKS: Marks = [
+    "<!-- begin of the figures of the mutants -->",
+    "<!-- end of the figures of the mutants -->",
+];
+
+/// How `cargo mutants` ends when it did its work: everything caught, something missed, something that did not end.
+const DONE: [i32; 3] = [0, 2, 3];
+
+/// Tests that mutants of a crate have to get past.
+struct Tests {
+    /// The crate that is mutated.
+    mutated: &'static str,
+    /// The crate that the tests are in.
+    tested: &'static str,
+    /// What `cargo test` is told.
+    arguments: &'static str,
+    /// How long they may take, in seconds, before a mutant counts as one that does not end. Without a mutant they take a tenth of that.
+    timeout_s: &'static str,
+}
+
+/// The own tests of both crates.
+const OWN: [Tests; 2] = [
+    Tests {
+        mutated: "parsley-core",
+        tested: "parsley-core",
+        // What is left out asks whether the scripts see a broken model, and no mutant changes the model.
+        arguments: "--lib --test=directed --test=model_equivalence -- --skip broken_protocol",
+        timeout_s: "20",
+    },
+    Tests {
+        mutated: "parsley-stage",
+        tested: "parsley-stage",
+        // What is left out compiles declarations for half a minute, and no mutant changes a declaration.
+        arguments: "--tests -- --skip wrong_types_do_not_compile",
+        timeout_s: "20",
+    },
+];
+
+/// What a crate's own tests do not notice has to get past the simulator: every scenario, on 20 seeds each.
+fn simulator(mutated: &'static str) -> Tests {
+    Tests {
+        mutated,
+        tested: "parsley-sim",
+        arguments: "--test=suite -- every_scenario_holds_and_reaches_its_floors",
+        timeout_s: "120",
+    }
+}
+
+impl Tests {
+    /// The run that tries mutants on these tests, and leaves what came of each in `folder`. `only` says which, in the tool's own words.
+    fn attempt(&self, folder: &Path, jobs: u16, only: &[String]) -> Run {
+        let mut run = Run::cargo("mutants --no-shuffle --colors=never --no-times --no-config")
+            .argument(format!("--package={}", self.mutated))
+            .argument(format!("--test-package={}", self.tested))
+            .argument(format!("--jobs={jobs}"))
+            .argument(format!("--timeout={}", self.timeout_s))
+            .argument(format!("--output={}", folder.display()))
+            // Each job has a target folder of its own.
+            .without_variable("CARGO_TARGET_DIR")
+            .variable("CARGO_PROFILE_DEV_DEBUG", "0")
+            // A test that fails is all there is to know: no search for a smaller failure. The scripts are cut to what tells nearly all mutants.
+            .variable("PROPTEST_MAX_SHRINK_ITERS", "0")
+            .variable("PARSLEY_MODEL_SCRIPTS", "40");
+        for argument in only {
+            run = run.argument(argument);
+        }
+        run = run.argument("--");
+        for argument in self.arguments.split_whitespace() {
+            run = run.argument(argument);
+        }
+        run
+    }
+}
+
+/// What to do.
+pub struct Request {
+    /// `K/N`: of N shares of the mutants, only the K-th, from 0.
+    pub shard: Option<String>,
+    /// How many mutants are tried at the same time.
+    pub jobs: u16,
+    /// Forget what earlier runs have caught.
+    pub fresh: bool,
+    /// Write the figures into the page.
+    pub save: bool,
+}
+
+/// Tries all mutants that earlier runs have not caught, and judges all of which something is known. Whether the floors are reached.
+pub fn run(request: &Request) -> Result<bool, Failure> {
+    tools::cargo_subcommand("mutants")?;
+    let folder = stages::target().join("mutants");
+    made(&folder, request.fresh)?;
+    let kept = folder.join("mutants.json");
+    let mut ledger = Ledger::read(&kept)?;
+    for own in OWN {
+        let out = folder.join(own.mutated);
+        made(&out, false)?;
+        // What a run has found out that was stopped.
+        ledger.take(&out, By::OwnTests)?;
+        let mut only = vec!["--iterate".to_owned()];
+        if let Some(shard) = &request.shard {
+            only.push(format!("--shard={shard}"));
+        }
+        finished(&own.attempt(&out, request.jobs, &only))?;
+        ledger.take(&out, By::OwnTests)?;
+        ledger.keep_only(own.mutated, &mutants(own.mutated)?);
+        ledger.write(&kept)?;
+
+        let missed = ledger.missed(own.mutated);
+        if missed.is_empty() {
+            continue;
+        }
+        println!("{} mutants are left for the simulator", missed.len());
+        let out = folder.join(format!("{}-simulated", own.mutated));
+        made(&out, true)?;
+        let only: Vec<String> = missed
+            .iter()
+            .map(|name| format!("--re=^{}$", literal(name)))
+            .collect();
+        finished(&simulator(own.mutated).attempt(&out, request.jobs, &only))?;
+        ledger.take(&out, By::Simulator)?;
+        ledger.write(&kept)?;
+    }
+    println!("what came of each mutant is in {}", kept.display());
+    let listed = survivors::listed()?;
+    print!("\n{}", table::files(&ledger));
+    if request.save {
+        page::put(PAGE, MARKS, &table::page(&ledger, &listed))?;
+    }
+    let whole = request.shard.is_none();
+    let wrong = survivors::wrong(&ledger, &listed, |file| whole || ledger.has(file));
+    for line in &wrong {
+        eprintln!("{line}");
+    }
+    let percent = ledger.sum(|_| true).percent();
+    if percent < FLOOR_PERCENT {
+        eprintln!("{percent:.1} % of the mutants are caught, the floor is {FLOOR_PERCENT} %");
+    }
+    Ok(wrong.is_empty() && percent >= FLOOR_PERCENT)
+}
+
+/// The mutants of the files that decide, against the own tests of core: what the gate runs.
+pub fn strict() -> Result<(), Failure> {
+    tools::cargo_subcommand("mutants")?;
+    let out = stages::target().join("mutants-of-the-gate");
+    made(&out, true)?;
+    let only = STRICT.map(|file| format!("--file={file}"));
+    let [core, _] = OWN;
+    finished(&core.attempt(&out, 2, &only))?;
+    let mut ledger = Ledger::default();
+    ledger.take(&out, By::OwnTests)?;
+    print!("\n{}", table::files(&ledger));
+    if let Some(file) = STRICT.iter().find(|file| !ledger.has(file)) {
+        return Err(Failure::Unmet(format!("{file} has no mutants")));
+    }
+    let wrong = survivors::wrong(&ledger, &survivors::listed()?, |file| {
+        STRICT.contains(&file)
+    });
+    for line in &wrong {
+        eprintln!("{line}");
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Unmet(format!(
+            "{} mutants survive, or are listed and do not",
+            wrong.len()
+        ))),
+    }
+}
+
+/// A folder that is there, and empty if asked for.
+fn made(folder: &Path, empty: bool) -> Result<(), Failure> {
+    if empty && folder.exists() {
+        fs::remove_dir_all(folder).map_err(|error| unmet(folder, &error))?;
+    }
+    fs::create_dir_all(folder).map_err(|error| unmet(folder, &error))
+}
+
+/// Runs `cargo mutants`, for which it is no failure that mutants survive.
+fn finished(run: &Run) -> Result<(), Failure> {
+    let status = run.show_status(&mut Counts::default())?;
+    match status.code() {
+        Some(code) if DONE.contains(&code) => Ok(()),
+        _ => Err(run.ended(status)),
+    }
+}
+
+/// The names of all mutants that a crate has as it is now.
+fn mutants(package: &str) -> Result<Vec<String>, Failure> {
+    let run = Run::cargo("mutants --list --colors=never --no-config")
+        .argument(format!("--package={package}"));
+    Ok(run.read()?.lines().map(str::to_owned).collect())
+}
+
+/// A regular expression for this text alone.
+fn literal(text: &str) -> String {
+    let mut pattern = String::new();
+    for character in text.chars() {
+        if character.is_ascii_punctuation() {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_a_place_for_the_figures() {
+        page::assert_has_place(PAGE, MARKS);
+    }
+
+    #[test]
+    fn the_files_that_the_gate_mutates_are_there() {
+        for file in STRICT {
+            assert!(crate::root().join(file).is_file(), "{file}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_pattern_for_itself() {
+        assert_eq!(
+            literal("a.rs:1:2: replace <A as B>::f -> Option<u8> with Some(0)"),
+            r"a\.rs\:1\:2\: replace \<A as B\>\:\:f \-\> Option\<u8\> with Some\(0\)"
+        );
+    }
+}

@@ -1,0 +1,369 @@
+//! What came of each mutant, over all runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::command::Failure;
+use crate::page::unmet;
+
+/// What came of a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A test of its own crate failed.
+    Caught,
+    /// A test of the simulator failed.
+    CaughtBySimulator,
+    /// Every test passed.
+    Missed,
+    /// The tests did not end, so somebody would have noticed. Counted apart.
+    Timeout,
+    /// It does not compile.
+    Unviable,
+}
+
+impl Outcome {
+    const ALL: [(&'static str, Self); 5] = [
+        ("caught", Self::Caught),
+        ("caught by the simulator", Self::CaughtBySimulator),
+        ("missed", Self::Missed),
+        ("timeout", Self::Timeout),
+        ("unviable", Self::Unviable),
+    ];
+
+    fn name(self) -> &'static str {
+        let known = Self::ALL.iter().find(|(_, outcome)| *outcome == self);
+        known.expect("every outcome has a name").0
+    }
+}
+
+/// Whose tests a run used.
+#[derive(Clone, Copy, Debug)]
+pub enum By {
+    OwnTests,
+    Simulator,
+}
+
+/// One change of the code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutant {
+    pub package: String,
+    /// From the root of the work tree.
+    pub file: String,
+    pub line: u64,
+    /// What is changed, without the place.
+    pub change: String,
+    /// The line of the source that is changed, as it stands there.
+    pub source: String,
+    pub outcome: Outcome,
+}
+
+/// All mutants of which something is known, by the names that `cargo mutants` gives them.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    mutants: BTreeMap<String, Mutant>,
+}
+
+/// How many mutants came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    pub caught: u64,
+    pub simulator: u64,
+    pub missed: u64,
+    pub timeout: u64,
+    pub unviable: u64,
+}
+
+impl Sum {
+    fn add(&mut self, outcome: Outcome) {
+        *match outcome {
+            Outcome::Caught => &mut self.caught,
+            Outcome::CaughtBySimulator => &mut self.simulator,
+            Outcome::Missed => &mut self.missed,
+            Outcome::Timeout => &mut self.timeout,
+            Outcome::Unviable => &mut self.unviable,
+        } += 1;
+    }
+
+    /// The caught in percent of the caught and the missed; of none, 100.
+    pub fn percent(self) -> f64 {
+        // Counts are far below the 2^52 that a float holds exactly.
+        let caught = (self.caught + self.simulator) as f64;
+        match self.caught + self.simulator + self.missed {
+            0 => 100.0,
+            judged => 100.0 * caught / judged as f64,
+        }
+    }
+}
+
+impl Ledger {
+    /// What was written; nothing when nothing was.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        if !path.exists() {
+            return Ok(Self::default());
+        }
+        let text = fs::read_to_string(path).map_err(|error| unmet(path, &error))?;
+        serde_json::from_str(&text)
+            .ok()
+            .and_then(|value| Self::parsed(&value))
+            .ok_or_else(|| {
+                let path = path.display();
+                Failure::Unmet(format!("{path} has another form; `--fresh` begins anew"))
+            })
+    }
+
+    fn parsed(value: &Value) -> Option<Self> {
+        let mut mutants = BTreeMap::new();
+        for mutant in value.as_array()? {
+            let text = |key: &str| mutant.get(key)?.as_str().map(str::to_owned);
+            let outcome = text("outcome")?;
+            let outcome = Outcome::ALL.iter().find(|(name, _)| *name == outcome)?.1;
+            mutants.insert(
+                text("name")?,
+                Mutant {
+                    package: text("package")?,
+                    file: text("file")?,
+                    line: mutant.get("line")?.as_u64()?,
+                    change: text("change")?,
+                    source: text("source")?,
+                    outcome,
+                },
+            );
+        }
+        Some(Self { mutants })
+    }
+
+    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+        let mutants: Vec<Value> = self
+            .mutants
+            .iter()
+            .map(|(name, mutant)| {
+                json!({
+                    "name": name,
+                    "package": mutant.package,
+                    "file": mutant.file,
+                    "line": mutant.line,
+                    "change": mutant.change,
+                    "source": mutant.source,
+                    "outcome": mutant.outcome.name(),
+                })
+            })
+            .collect();
+        let text = serde_json::to_string_pretty(&mutants).map_err(std::io::Error::other);
+        text.and_then(|text| fs::write(path, text + "\n"))
+            .map_err(|error| unmet(path, &error))
+    }
+
+    /// Takes over what a run of `cargo mutants` left in its folder, also one that was stopped. Nothing when it left nothing.
+    pub fn take(&mut self, folder: &Path, by: By) -> Result<(), Failure> {
+        let path = folder.join("mutants.out/outcomes.json");
+        if !path.exists() {
+            return Ok(());
+        }
+        let text = fs::read_to_string(&path).map_err(|error| unmet(&path, &error))?;
+        let source = |file: &str, line: u64| {
+            let text = fs::read_to_string(crate::root().join(file)).ok()?;
+            let index = usize::try_from(line.checked_sub(1)?).ok()?;
+            Some(text.lines().nth(index)?.trim().to_owned())
+        };
+        let taken = serde_json::from_str(&text)
+            .ok()
+            .and_then(|value| self.take_outcomes(&value, by, &source));
+        taken.ok_or_else(|| {
+            let path = path.display();
+            Failure::Unmet(format!(
+                "{path}: the outcomes have another form, or are of other sources"
+            ))
+        })
+    }
+
+    fn take_outcomes(
+        &mut self,
+        value: &Value,
+        by: By,
+        source: &dyn Fn(&str, u64) -> Option<String>,
+    ) -> Option<()> {
+        for outcome in value.get("outcomes")?.as_array()? {
+            // The run without a mutant has another form.
+            let Some(mutant) = outcome.pointer("/scenario/Mutant") else {
+                continue;
+            };
+            let text = |key: &str| mutant.get(key)?.as_str();
+            let (name, file) = (text("name")?, text("file")?);
+            let line = mutant.pointer("/span/start/line")?.as_u64()?;
+            let came_to = match (outcome.get("summary")?.as_str()?, by) {
+                ("CaughtMutant", By::OwnTests) => Outcome::Caught,
+                ("CaughtMutant", By::Simulator) => Outcome::CaughtBySimulator,
+                ("MissedMutant", _) => Outcome::Missed,
+                ("Timeout", _) => Outcome::Timeout,
+                ("Unviable", _) => Outcome::Unviable,
+                _ => return None,
+            };
+            let change = name.split_once(": ")?.1;
+            // Where the sources were changed since, the mutant is none of theirs.
+            let source = source(file, line).unwrap_or_default();
+            self.mutants.insert(
+                name.to_owned(),
+                Mutant {
+                    package: text("package")?.to_owned(),
+                    file: file.to_owned(),
+                    line,
+                    change: change.to_owned(),
+                    source,
+                    outcome: came_to,
+                },
+            );
+        }
+        Some(())
+    }
+
+    /// Forgets the mutants of a package that its sources do not have any more.
+    pub fn keep_only(&mut self, package: &str, names: &[String]) {
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        self.mutants
+            .retain(|name, mutant| mutant.package != package || names.contains(name.as_str()));
+    }
+
+    /// The names of the mutants of a package that were missed.
+    pub fn missed(&self, package: &str) -> Vec<String> {
+        self.mutants
+            .iter()
+            .filter(|(_, mutant)| mutant.package == package && mutant.outcome == Outcome::Missed)
+            .map(|(name, _)| name.clone())
+            .collect()
+    }
+
+    /// All mutants, by files and lines.
+    pub fn mutants(&self) -> impl Iterator<Item = &Mutant> {
+        let mut mutants: Vec<&Mutant> = self.mutants.values().collect();
+        mutants.sort_by_key(|mutant| (&mutant.file, mutant.line, &mutant.change));
+        mutants.into_iter()
+    }
+
+    /// Whether anything is known of a file's mutants.
+    pub fn has(&self, file: &str) -> bool {
+        self.mutants.values().any(|mutant| mutant.file == file)
+    }
+
+    /// What the mutants of some files came to.
+    pub fn sum(&self, files: impl Fn(&str) -> bool) -> Sum {
+        let mut sum = Sum::default();
+        for mutant in self.mutants.values().filter(|mutant| files(&mutant.file)) {
+            sum.add(mutant.outcome);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    fn outcomes(mutants: &[(&str, u64, &str, &str)]) -> Value {
+        let mut outcomes = vec![json!({"scenario": "Baseline", "summary": "Success"})];
+        for (file, line, change, summary) in mutants {
+            outcomes.push(json!({
+                "scenario": {"Mutant": {
+                    "name": format!("{file}:{line}:5: {change}"),
+                    "package": "p",
+                    "file": file,
+                    "span": {"start": {"line": line, "column": 5}},
+                }},
+                "summary": summary,
+            }));
+        }
+        json!({ "outcomes": outcomes })
+    }
+
+    /// What a run came to whose sources have on each line `line N`.
+    pub fn ledger(mutants: &[(&str, u64, &str, &str)]) -> Ledger {
+        let mut ledger = Ledger::default();
+        take(&mut ledger, mutants, By::OwnTests).unwrap();
+        ledger
+    }
+
+    fn take(ledger: &mut Ledger, mutants: &[(&str, u64, &str, &str)], by: By) -> Option<()> {
+        let source = |_: &str, line| Some(format!("line {line}"));
+        ledger.take_outcomes(&outcomes(mutants), by, &source)
+    }
+
+    #[test]
+    fn outcomes_are_summed_with_timeouts_apart() {
+        let ledger = ledger(&[
+            ("a.rs", 1, "replace f with 0", "CaughtMutant"),
+            ("a.rs", 2, "replace + with -", "MissedMutant"),
+            ("a.rs", 3, "replace + with *", "Timeout"),
+            ("b.rs", 4, "replace g with 1", "Unviable"),
+            ("b.rs", 5, "replace g with 2", "CaughtMutant"),
+        ]);
+        let sum = ledger.sum(|_| true);
+        let expected = Sum {
+            caught: 2,
+            simulator: 0,
+            missed: 1,
+            timeout: 1,
+            unviable: 1,
+        };
+        assert_eq!(sum, expected);
+        assert!((sum.percent() - 200.0 / 3.0).abs() < 1e-9);
+        assert_eq!(ledger.sum(|file| file == "b.rs").percent(), 100.0);
+        assert_eq!(
+            ledger.missed("p"),
+            ["a.rs:2:5: replace + with -".to_owned()]
+        );
+        assert!(ledger.missed("q").is_empty());
+    }
+
+    #[test]
+    fn what_the_simulator_catches_is_not_missed_any_more() {
+        let mut ledger = ledger(&[("a.rs", 1, "x", "MissedMutant")]);
+        take(
+            &mut ledger,
+            &[("a.rs", 1, "x", "CaughtMutant")],
+            By::Simulator,
+        )
+        .unwrap();
+        assert_eq!(ledger.sum(|_| true).simulator, 1);
+        assert!(ledger.missed("p").is_empty());
+    }
+
+    #[test]
+    fn a_ledger_is_read_as_it_was_written() {
+        let folder = crate::stages::target().join("mutants-test");
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("ledger.json");
+        let ledger = ledger(&[
+            ("a.rs", 7, "x", "Timeout"),
+            ("b.rs", 8, "y", "CaughtMutant"),
+        ]);
+        ledger.write(&path).unwrap();
+        assert_eq!(Ledger::read(&path).unwrap().mutants, ledger.mutants);
+        fs::write(&path, "[{}]").unwrap();
+        assert!(Ledger::read(&path).is_err());
+    }
+
+    #[test]
+    fn mutants_that_the_sources_do_not_have_are_forgotten() {
+        let mut ledger = ledger(&[
+            ("a.rs", 1, "x", "MissedMutant"),
+            ("a.rs", 2, "y", "Timeout"),
+        ]);
+        ledger.keep_only("q", &[]);
+        assert_eq!(ledger.mutants().count(), 2);
+        ledger.keep_only("p", &["a.rs:2:5: y".to_owned()]);
+        assert_eq!(ledger.mutants().count(), 1);
+    }
+
+    #[test]
+    fn outcomes_of_another_form_are_refused() {
+        let mut ledger = Ledger::default();
+        assert_eq!(
+            take(&mut ledger, &[("a.rs", 1, "x", "Novelty")], By::OwnTests),
+            None
+        );
+        let none = ledger.take_outcomes(&json!({}), By::OwnTests, &|_, _| None);
+        assert_eq!(none, None);
+    }
+}
