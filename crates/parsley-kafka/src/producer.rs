@@ -21,7 +21,7 @@ use crate::native::{self, Outgoing, ProducerTopic};
 
 mod outcome;
 
-use outcome::{again, classified};
+use outcome::{again, classified, given_up};
 
 /// How long one call about a transaction may take before it is made again.
 const CALL: Duration = Duration::from_secs(10);
@@ -491,14 +491,23 @@ impl Producer {
     }
 
     fn failure(&self) -> Result<(), ProduceError> {
-        match &self.reports().failure {
-            Some(failed) => {
-                let (task, _) = self.targets[failed.tag].tag;
-                let source = failed.source.clone();
-                Err(ProduceError::of(source, task, &failed.topic, failed.bytes))
-            }
-            None => Ok(()),
+        let failure = self.reports().failure.clone();
+        let Some(failed) = failure else {
+            return Ok(());
+        };
+        // Why is said by no report.
+        if failed.was_dropped()
+            && let Some(source) = given_up(&self.producer)
+        {
+            return Err(classified("a send", source));
         }
+        let (task, _) = self.targets[failed.tag].tag;
+        Err(ProduceError::of(
+            failed.source,
+            task,
+            &failed.topic,
+            failed.bytes,
+        ))
     }
 
     fn reports(&self) -> std::sync::MutexGuard<'_, Reports> {

@@ -16,6 +16,7 @@ use crate::config::KafkaConfig;
 use crate::event::{ConsumerError, Polled};
 use crate::native::EventConsumer;
 use crate::state::{Checkpoint, StateError, StoreKind, TaskState};
+use crate::worker::is_denial;
 
 /// How much is read before it is written down, in bytes of keys and values.
 const BATCH_BYTES: usize = 1 << 20;
@@ -206,7 +207,7 @@ impl Restore {
                     let kind = self.kind_of(&partition.topic);
                     self.checkpoint.advance(kind, offset);
                 }
-                Some(Polled::Error(error)) if error.fatal => {
+                Some(Polled::Error(error)) if error.fatal || is_denial(error.code) => {
                     return Err(RestoreError::Consumer(error));
                 }
                 // librdkafka goes on by itself.

@@ -28,6 +28,7 @@ use crate::restore::Restore;
 use crate::stage::{Declared, Resolved, StopFlag};
 
 mod ahead;
+mod denied;
 mod failing;
 mod late;
 mod recover;
@@ -40,6 +41,7 @@ mod unmarked;
 mod watch;
 
 use ahead::Ahead;
+pub(crate) use denied::is_denial;
 use failing::Failing;
 use late::Late;
 pub(crate) use task::Counts;
@@ -118,6 +120,7 @@ impl Worker {
                 self.board.failed(self.number, &error.to_string());
                 return;
             }
+            let trouble = trouble.with_grant(&self.declared, None);
             let wait = self.note_failure(&trouble);
             let until = Instant::now() + wait;
             while Instant::now() < until && !self.stop.is_raised() {
@@ -548,7 +551,7 @@ impl<'a> Session<'a> {
             let refusal = Refusal::at(RefusalCode::PositionsLost, channel, position, found);
             return Err(Trouble::task(partition, TaskError::Refused(refusal)));
         }
-        if error.fatal {
+        if error.fatal || is_denial(error.code) {
             return Err(error.into());
         }
         // librdkafka goes on by itself.

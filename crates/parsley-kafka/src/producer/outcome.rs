@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rdkafka::error::{KafkaError, RDKafkaError};
+use rdkafka::producer::{BaseProducer, Producer, ProducerContext};
 
 use super::{CALL, ProduceError, REPORTS};
 
@@ -26,6 +27,13 @@ pub(super) fn again(
     }
 }
 
+/// Why librdkafka has given up the transaction that is open, if it has: it says so to who would begin another.
+pub(super) fn given_up<C: ProducerContext>(producer: &BaseProducer<C>) -> Option<KafkaError> {
+    let source = producer.begin_transaction().err()?;
+    let error = transaction_error(&source)?;
+    (error.txn_requires_abort() || error.is_fatal()).then_some(source)
+}
+
 fn transaction_error(error: &KafkaError) -> Option<&RDKafkaError> {
     match error {
         KafkaError::Transaction(error) => Some(error),
@@ -46,7 +54,7 @@ pub(super) fn classified(what: &'static str, source: KafkaError) -> ProduceError
 mod tests {
     use rdkafka::config::ClientConfig;
     use rdkafka::mocking::MockCluster;
-    use rdkafka::producer::{BaseProducer, BaseRecord, Producer, ProducerContext};
+    use rdkafka::producer::BaseRecord;
     use rdkafka::types::{RDKafkaApiKey, RDKafkaErrorCode, RDKafkaRespErr};
 
     use super::*;

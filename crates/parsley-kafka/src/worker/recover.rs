@@ -18,9 +18,16 @@ impl Session<'_> {
             self.give_up_transaction();
             return Err(trouble);
         }
-        self.abort(until)?;
+        let aborted = self.abort(until);
+        let is_of_producer = matches!(trouble, Trouble::Produce(_));
         let trouble = self.explained(trouble);
-        if matches!(trouble, Trouble::Produce(_)) || self.producer.is_spent() {
+        let trouble = trouble.with_grant(&self.worker.declared, Some(&self.cluster));
+        if let Err(error) = aborted {
+            // A transaction that nothing could be added to is none that a broker ends: why not is what there is to say.
+            let is_denied = matches!(trouble, Trouble::Denied { .. });
+            return Err(if is_denied { trouble } else { error.into() });
+        }
+        if is_of_producer || self.producer.is_spent() {
             // Of a record that was too large the broker has not counted the sequence: it refuses what comes behind it, whatever that is. A new
             // producer makes no batch that is larger than a topic takes by now.
             self.replace_producer()?;

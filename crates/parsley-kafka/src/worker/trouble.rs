@@ -3,6 +3,7 @@
 use parsley_stage::TaskError;
 use rdkafka::error::KafkaError;
 
+use super::denied::{self, Grant};
 use super::failing::Failed;
 use crate::cluster::ClusterError;
 use crate::event::ConsumerError;
@@ -26,6 +27,11 @@ pub(crate) enum Trouble {
     Restore(RestoreError),
     State(StateError),
     Stage(StageError),
+    /// One of the others, because of what the cluster does not let this client do.
+    Denied {
+        trouble: Box<Trouble>,
+        grant: Grant,
+    },
 }
 
 impl Trouble {
@@ -42,6 +48,7 @@ impl Trouble {
             } => Failed::Record(*partition, (error.channel, error.offset)),
             Self::Task { partition, .. } => Failed::Task(*partition),
             Self::Produce(ProduceError::TooLarge { task, .. }) => Failed::Task(*task),
+            Self::Denied { trouble, .. } => trouble.failed(),
             _ => Failed::Worker,
         }
     }
@@ -58,8 +65,10 @@ impl Trouble {
     pub(super) fn is_fatal(&self) -> bool {
         match self {
             Self::Produce(error) => error.is_fatal(),
-            Self::Consumer(error) => error.fatal,
+            // Of its group a consumer says it once.
+            Self::Consumer(error) => error.fatal || denied::is_of_group(error.code),
             Self::Client(_) | Self::Stage(_) => true,
+            Self::Denied { trouble, .. } => trouble.is_fatal(),
             _ => false,
         }
     }
@@ -76,6 +85,7 @@ impl std::fmt::Display for Trouble {
             Self::Restore(error) => error.fmt(f),
             Self::State(error) => error.fmt(f),
             Self::Stage(error) => error.fmt(f),
+            Self::Denied { trouble, grant } => write!(f, "{trouble}: grant {grant}"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kafka_cluster::Resource;
+use kafka_cluster::{Operation, Resource};
 use parsley_core::{Channel, TopicId};
 use parsley_kafka::{KafkaConfig, KafkaRunning, Status, WorkerState};
 use parsley_stage::{App, Stage};
@@ -225,4 +225,78 @@ fn b13_an_input_that_is_denied_is_waited_for() {
     wait_for_deliveries(&running, 2);
     stop(&running);
     assert_eq!(values(&output), ["1", "2"]);
+}
+
+/// Waits until the status says that something is denied: what, of which name, and what to grant.
+fn wait_until_denied(running: &KafkaRunning, denial: &str, grant: &str) {
+    wait_for(running, grant, |status| {
+        is_retrying(status, denial) && is_retrying(status, grant)
+    });
+}
+
+/// Records that are denied on their way were told of as purged, changelogs and inputs that may be described and not read as nothing at all, and so was a group. The
+/// stage stood still, and its status had no reason.
+#[test]
+fn b13_a_denial_names_what_is_denied_and_what_to_grant() {
+    let name = "denied-named";
+    let (input, output) = copying_topics(name, 1);
+    let (group, changelog) = ("denied-named-copy", "denied-named-copy-state-changelog");
+    let plain = Foreign::plain();
+    let mut expected = Vec::new();
+    let mut append = || {
+        let value = expected.len().to_string();
+        plain.append(&input, To::Key, &[("k", &value)]);
+        expected.push(value);
+        expected.len() as u64
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &copying(name));
+    let count = append();
+    wait_for_deliveries(&running, count);
+
+    // While it runs.
+    let (topic, group_denied) = ("Topic authorization failed", "Group authorization failed");
+    let output_resource = Resource::Topic(&output);
+    broker()
+        .deny_one(output_resource, Operation::Write)
+        .unwrap();
+    let count = append();
+    wait_until_denied(&running, topic, "grant Write on topic denied-named-out");
+    broker()
+        .allow_one(output_resource, Operation::Write)
+        .unwrap();
+    wait_for_deliveries(&running, count);
+    let of_group = "grant Read and Describe on group denied-named-copy";
+    broker().deny(Resource::Group(group)).unwrap();
+    let count = append();
+    wait_until_denied(&running, group_denied, of_group);
+    broker().allow(Resource::Group(group)).unwrap();
+    wait_for_deliveries(&running, count);
+    let input_resource = Resource::Topic(&input);
+    broker().deny_one(input_resource, Operation::Read).unwrap();
+    let count = append();
+    wait_until_denied(&running, topic, "grant Read on topic denied-named-in");
+    broker().allow_one(input_resource, Operation::Read).unwrap();
+    wait_for_deliveries(&running, count);
+    stop(&running);
+
+    // At a start: one that reads all of its state back.
+    broker().deny(Resource::Group(group)).unwrap();
+    let changelog = Resource::Topic(changelog);
+    broker().deny_one(changelog, Operation::Read).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &copying(name));
+    wait_until_denied(&running, group_denied, of_group);
+    assert!(!running.status().workers[0].has_joined);
+    broker().allow(Resource::Group(group)).unwrap();
+    let of_changelog = "grant Read on topic denied-named-copy-state-changelog";
+    wait_until_denied(&running, topic, of_changelog);
+    broker().allow_one(changelog, Operation::Read).unwrap();
+    append();
+    wait_for_deliveries(&running, 1);
+    wait_for(&running, "running", |status| {
+        status.workers[0].state == WorkerState::Running
+    });
+    stop(&running);
+    assert_eq!(values(&output), expected);
 }
