@@ -14,7 +14,7 @@ mod soak;
 mod stages;
 mod tools;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -37,6 +37,9 @@ enum Task {
         /// Run this stage alone; can be given more than once
         #[arg(long, value_name = "STAGE", value_parser = gate::stage_names())]
         only: Vec<String>,
+        /// Write what became of each stage to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        report: Option<PathBuf>,
     },
     /// Start Apache Kafka, print its address, and run it until standard input closes or Ctrl-C
     Kafka {
@@ -112,7 +115,11 @@ enum Suite {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().task {
-        Task::Test { quick, only } => Ok(gate::run(quick, &only)),
+        Task::Test {
+            quick,
+            only,
+            report,
+        } => gate::run(quick, &only, report.as_deref()).map_err(Into::into),
         Task::Kafka { version, brokers } => broker::run(version, brokers),
         Task::Soak { seeds, jobs } => soak::run(seeds, jobs).map_err(Into::into),
         Task::Nemesis {

@@ -21,12 +21,24 @@ const FUZZ_S: u32 = 60;
 /// A stage's work.
 pub type Work = fn(&mut Counts) -> Result<(), Failure>;
 
+/// When a stage runs in a whole run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// Alone.
+    First,
+    /// After those, one after the other.
+    WaitsForBrokers,
+    /// At the same time as those, one after the other.
+    Beside,
+}
+
 /// One stage of the gate.
 pub struct Stage {
     pub name: &'static str,
     pub about: &'static str,
     /// Whether `--quick` runs it.
     pub quick: bool,
+    pub lane: Lane,
     pub work: Work,
 }
 
@@ -36,90 +48,105 @@ pub const STAGES: &[Stage] = &[
         name: "format",
         about: "cargo fmt --check",
         quick: true,
+        lane: Lane::First,
         work: format,
     },
     Stage {
         name: "lint",
         about: "cargo clippy on everything, warnings denied",
         quick: true,
+        lane: Lane::First,
         work: lint,
     },
     Stage {
         name: "docs",
         about: "cargo doc, warnings denied",
         quick: true,
+        lane: Lane::First,
         work: docs,
     },
     Stage {
         name: "test",
         about: "unit, integration and doc tests that need no broker",
         quick: true,
+        lane: Lane::First,
         work: test,
     },
     Stage {
         name: "model",
         about: "the node against its naive model, 10,000 random scripts",
         quick: false,
+        lane: Lane::Beside,
         work: model,
     },
     Stage {
         name: "sim",
         about: "every simulated scenario on 100 seeds, every sabotage, both hosts, in release",
         quick: false,
+        lane: Lane::Beside,
         work: sim,
     },
     Stage {
         name: "kill",
         about: "the demo on a directory, killed 20 times over 100,000 commands",
         quick: false,
+        lane: Lane::Beside,
         work: kill,
     },
     Stage {
         name: "load",
         about: "the embedded host's directory damaged, full, killed, and with a million held records, in release",
         quick: false,
+        lane: Lane::Beside,
         work: load,
     },
     Stage {
         name: "broker",
         about: "tests on Apache Kafka, newest version",
         quick: false,
+        lane: Lane::WaitsForBrokers,
         work: broker,
     },
     Stage {
         name: "broker-oldest",
         about: "what brokers do, and the host on them, on the oldest version",
         quick: false,
+        lane: Lane::WaitsForBrokers,
         work: broker_oldest,
     },
     Stage {
         name: "deny",
         about: "licences, bans and origins of dependencies",
         quick: false,
+        lane: Lane::Beside,
         work: deny,
     },
     Stage {
         name: "package",
         about: "what would be published: metadata and contents of each package",
         quick: false,
+        lane: Lane::Beside,
         work: package,
     },
     Stage {
         name: "coverage",
         about: "90 % of the lines of core and stage",
         quick: false,
+        lane: Lane::Beside,
         work: measure_coverage,
     },
     Stage {
         name: "mutants",
         about: "every mutant of decide.rs, drain.rs and wire.rs is caught by the tests of core",
         quick: false,
+        lane: Lane::Beside,
         work: |_| mutants::strict(),
     },
     Stage {
         name: "fuzz",
         about: "the clock decoder, fuzzed for 60 s",
         quick: false,
+        lane: Lane::Beside,
         work: fuzz,
     },
 ];

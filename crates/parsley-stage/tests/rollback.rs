@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parsley_core::{Channel, MemoryStore, Offset, Record, TopicId};
 use parsley_stage::{FailureKind, Stage, TaskConfig, Topic, codec};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use support::{GivenUp, Host, Log, claimed_offset, claims, sequence_of};
 
 fn text(name: &str) -> Topic<String, String> {
@@ -42,6 +44,101 @@ fn empty_log() -> Log {
     Log::new(&[("x", 1), ("y", 1), ("totals", 2), ("audit", 2)])
 }
 
+/// What comes in before a step: each record's topic, key, and the offset on `x` that it claims.
+#[derive(Clone, Debug)]
+struct Episode {
+    records: Vec<(&'static str, &'static str, Option<Offset>)>,
+}
+
+/// A run of any episodes.
+///
+/// `given_up` says in which of them steps are given up, once each, and how; the task is opened again each time. With `killed` it is also opened again
+/// behind each step that is committed.
+fn run_any(
+    episodes: &[Episode],
+    config: fn(&mut TaskConfig),
+    given_up: &BTreeMap<usize, GivenUp>,
+    killed: bool,
+) -> Left {
+    const INPUTS: [&str; 2] = ["x", "y"];
+    let stage = counting();
+    let mut log = empty_log();
+    let mut host = Host::new(&stage).configured(config);
+    host.open(&log).unwrap();
+    for (number, episode) in episodes.iter().enumerate() {
+        for (topic, key, claimed) in &episode.records {
+            let claimed = claimed.map(|at| (TopicId::of_name("x").partition(0), at));
+            let headers = claimed.map_or_else(Vec::new, |claim| claims(&[claim]));
+            log.produce(
+                &text(topic),
+                &(*key).to_owned(),
+                &"value".to_owned(),
+                headers,
+            );
+        }
+        host.feed(&log, &INPUTS).unwrap();
+        if let Some(&how) = given_up.get(&number) {
+            host.step(&mut log, Some(how)).unwrap();
+            host.open(&log).unwrap();
+            host.feed(&log, &INPUTS).unwrap();
+        }
+        while host.step(&mut log, None).unwrap() > 0 {
+            if killed {
+                host.redeploy(&stage);
+                host.open(&log).unwrap();
+                host.feed(&log, &INPUTS).unwrap();
+            }
+        }
+    }
+    Left::of(host, log)
+}
+
+fn episodes() -> impl Strategy<Value = Vec<Episode>> {
+    let record = (
+        prop_oneof![Just("x"), Just("y")],
+        prop_oneof![Just("a"), Just("b"), Just("c")],
+        prop::option::of(0_i64..8),
+    );
+    let episode = prop::collection::vec(record, 0..5).prop_map(|records| Episode { records });
+    prop::collection::vec(episode, 1..6)
+}
+
+const CONFIGS: [fn(&mut TaskConfig); 3] = [
+    |_| {},
+    |config| config.max_step_deliveries = 2,
+    |config| config.max_rounds = 2,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        rng_seed: RngSeed::Fixed(0x7061_7273_6c65_7922),
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    /// A step aborted equals a step never begun, byte for byte in both stores, in the log, and in what is delivered when.
+    #[test]
+    fn b03_an_aborted_step_is_one_that_never_began(
+        episodes in episodes(),
+        given_up in prop::collection::btree_map(0_usize..6, prop::sample::select(GivenUp::ALL.to_vec()), 1..4),
+        config in prop::sample::select(CONFIGS.to_vec()),
+    ) {
+        let never_begun = run_any(&episodes, config, &BTreeMap::new(), false);
+        prop_assert_eq!(run_any(&episodes, config, &given_up, false), never_begun);
+    }
+
+    /// A task that is restored from what another one stored behaves as that one would have.
+    #[test]
+    fn b28_a_restored_task_behaves_as_the_one_that_stored(
+        episodes in episodes(),
+        config in prop::sample::select(CONFIGS.to_vec()),
+    ) {
+        let unkilled = run_any(&episodes, config, &BTreeMap::new(), false);
+        prop_assert_eq!(run_any(&episodes, config, &BTreeMap::new(), true), unkilled);
+    }
+}
+
 /// All that is left when a run is over.
 #[derive(Debug, PartialEq)]
 struct Left {
@@ -50,6 +147,22 @@ struct Left {
     fold: MemoryStore,
     positions: BTreeMap<Channel, Offset>,
     delivered: Vec<(Channel, Offset)>,
+}
+
+impl Left {
+    fn of(host: Host, log: Log) -> Self {
+        Self {
+            ordering: host.ordering.contents(),
+            fold: host.fold.contents(),
+            delivered: host
+                .delivered
+                .iter()
+                .map(|p| (p.channel, p.offset))
+                .collect(),
+            positions: host.positions,
+            log,
+        }
+    }
 }
 
 /// Four episodes: something simple, records that are held, their release, and a trailing one. `abort` gives up the step of one episode,
@@ -101,17 +214,7 @@ fn run(
             }
         }
     }
-    Left {
-        ordering: host.ordering.contents(),
-        fold: host.fold.contents(),
-        delivered: host
-            .delivered
-            .iter()
-            .map(|p| (p.channel, p.offset))
-            .collect(),
-        positions: host.positions,
-        log,
-    }
+    Left::of(host, log)
 }
 
 #[test]

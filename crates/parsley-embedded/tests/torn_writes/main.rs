@@ -42,13 +42,13 @@ const ADDRESS_SPACE_KIB: u64 = 1 << 20;
 const CASE_MAX: Duration = Duration::from_secs(120);
 
 /// Which of the header's bits are flipped: every so many-th.
-const HEADER_BITS_STEP: usize = if cfg!(debug_assertions) { 61 } else { 1 };
+const HEADER_BITS_STEP: usize = if cfg!(debug_assertions) { 251 } else { 1 };
 /// Which bits of the small files are flipped.
-const SMALL_BITS_STEP: usize = if cfg!(debug_assertions) { 7 } else { 1 };
+const SMALL_BITS_STEP: usize = if cfg!(debug_assertions) { 31 } else { 1 };
 
 /// How many random cuts there are, and how many random flips.
 fn random() -> usize {
-    let usual = if cfg!(debug_assertions) { 40 } else { 1000 };
+    let usual = if cfg!(debug_assertions) { 10 } else { 1000 };
     std::env::var("PARSLEY_TORN_WRITES").map_or(usual, |number| number.parse().unwrap())
 }
 
