@@ -1,6 +1,6 @@
 //! What a host asks the cluster, beside reading and writing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use rdkafka::error::KafkaError;
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::config::KafkaConfig;
-use crate::native::{describe_topics, permitted};
-use crate::topic::{DescribeError, Permitted};
+use crate::native::{describe_topics, describe_topics_on, permitted};
+use crate::topic::{DescribeError, Permitted, TopicFacts};
 
 /// How long one answer may take.
 pub(crate) const ANSWER: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ pub(crate) const ANSWER: Duration = Duration::from_secs(10);
 const FIRST_ANSWER: Duration = Duration::from_secs(2);
 
 /// How often a topic that is unknown is asked for before it is taken to be missing, and how long in between: a new one can be unknown to
-/// some broker for a moment.
+/// every broker for a moment.
 pub(crate) const TRIES: u32 = 3;
 pub(crate) const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
@@ -43,6 +43,19 @@ pub enum ClusterError {
         what: String,
         /// librdkafka's error.
         source: KafkaError,
+    },
+    /// Some brokers do not know topics, and another that may know them does not answer (decision K40).
+    #[error(
+        "whether there is {} is not certain: broker {broker} does not tell, and those that do know of none: {source}",
+        topics.join(", ")
+    )]
+    Uncertain {
+        /// The names of the topics.
+        topics: Vec<String>,
+        /// The broker.
+        broker: i32,
+        /// Its answer.
+        source: DescribeError,
     },
     /// The cluster does not say whether a topic of an earlier declaration is there. Nothing that rests on its being gone is done.
     #[error(
@@ -103,7 +116,7 @@ impl Cluster {
         })
     }
 
-    /// The topics of these names, `None` for one that there is not.
+    /// The topics of these names, `None` for one that no broker knows (decision K40).
     pub(crate) fn topics(
         &self,
         names: &[&str],
@@ -117,20 +130,72 @@ impl Cluster {
         names: &[&str],
         timeout: Duration,
     ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
-        let mut found: BTreeMap<String, Option<TopicInfo>> = BTreeMap::new();
-        for attempt in 1..=TRIES {
-            let open: Vec<&str> = names
-                .iter()
-                .copied()
-                .filter(|name| !matches!(found.get(*name), Some(Some(_))))
-                .collect();
+        self.topics_until(names, timeout, |_, info| info.is_some())
+    }
+
+    /// What goes by the names of topics of these identities: the topic itself if any broker says so (decision K40). Of those in `certain` one answer is
+    /// enough.
+    pub(crate) fn identified(
+        &self,
+        topics: &BTreeMap<&str, TopicId>,
+        certain: &BTreeSet<TopicId>,
+    ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+        let names: Vec<&str> = topics.keys().copied().collect();
+        self.topics_until(&names, ANSWER, |name, info| {
+            let expected = topics.get(name);
+            expected.is_none_or(|expected| {
+                certain.contains(expected) || info.is_some_and(|info| info.id == *expected)
+            })
+        })
+    }
+
+    /// Asks for topics until all are found, of every broker from the second time on. `None` for one that no broker knows.
+    fn topics_until(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+        is_found: impl Fn(&str, Option<TopicInfo>) -> bool,
+    ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+        let mut found = self.topics_at_once(names, timeout)?;
+        for _ in 1..TRIES {
+            let is_open = |name: &&str| !is_found(name, found.get(*name).copied().flatten());
+            let open: Vec<&str> = names.iter().copied().filter(is_open).collect();
             if open.is_empty() {
                 break;
             }
-            if attempt > 1 {
-                std::thread::sleep(BETWEEN_TRIES);
+            std::thread::sleep(BETWEEN_TRIES);
+            found.extend(self.topics_of_every_broker(&open, timeout, &is_found)?);
+        }
+        Ok(found)
+    }
+
+    /// Asks every broker for topics, until all are found; what was told of each that any broker knows.
+    fn topics_of_every_broker(
+        &self,
+        names: &[&str],
+        timeout: Duration,
+        is_found: impl Fn(&str, Option<TopicInfo>) -> bool,
+    ) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+        let mut found = BTreeMap::new();
+        let mut open = names.to_vec();
+        // Brokers that have come since the client was told of them are asked as well.
+        let told = self.client.fetch_metadata(names.first().copied(), timeout);
+        let told = told.map_err(|source| ClusterError::request("the list of brokers", source))?;
+        let client = self.client.client();
+        for broker in told.brokers().iter().map(|broker| broker.id()) {
+            let answers = describe_topics_on(client, broker, &open, FIRST_ANSWER.min(timeout));
+            let answers = answers.map_err(|source| ClusterError::Uncertain {
+                topics: open.iter().map(|name| (*name).to_owned()).collect(),
+                broker,
+                source,
+            })?;
+            let answers = named(&open, answers)?;
+            // Who lags behind knows less, or what was before.
+            found.extend(answers.into_iter().filter(|(_, info)| info.is_some()));
+            open.retain(|name| !is_found(name, found.get(*name).copied().flatten()));
+            if open.is_empty() {
+                break;
             }
-            found.extend(self.topics_at_once(&open, timeout)?);
         }
         Ok(found)
     }
@@ -147,21 +212,7 @@ impl Cluster {
         let answers = ask(&self.client, first, timeout, |time| {
             describe_topics(self.client.client(), names, time)
         })?;
-        names
-            .iter()
-            .zip(answers)
-            .map(|(name, answer)| {
-                let info = match answer {
-                    Ok(facts) => Some(TopicInfo {
-                        id: TopicId::from_uuid(facts.id),
-                        partitions: i32::try_from(facts.partitions).unwrap_or(i32::MAX),
-                    }),
-                    Err(DescribeError::Unknown { .. }) => None,
-                    Err(error) => return Err(error.into()),
-                };
-                Ok(((*name).to_owned(), info))
-            })
-            .collect()
+        named(names, answers)
     }
 
     /// Every topic that the cluster shows to this client: names and partition counts by identity.
@@ -230,6 +281,25 @@ impl Cluster {
             ClusterError::request(format!("offsets of {topic}/{partition}"), source)
         })
     }
+}
+
+/// Answers by name; `None` for a topic that is unknown.
+fn named(
+    names: &[&str],
+    answers: Vec<Result<TopicFacts, DescribeError>>,
+) -> Result<BTreeMap<String, Option<TopicInfo>>, ClusterError> {
+    let by_name = |(name, answer): (&&str, Result<TopicFacts, DescribeError>)| {
+        let info = match answer {
+            Ok(facts) => Some(TopicInfo {
+                id: TopicId::from_uuid(facts.id),
+                partitions: i32::try_from(facts.partitions).unwrap_or(i32::MAX),
+            }),
+            Err(DescribeError::Unknown { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(((*name).to_owned(), info))
+    };
+    names.iter().zip(answers).map(by_name).collect()
 }
 
 /// The log start and the end of a partition, as a client sees them: read committed or not.
@@ -357,4 +427,34 @@ pub(crate) fn batch_limits(
         .zip(&settings)
         .filter_map(|(topic, settings)| Some(((*topic).to_owned(), limit(settings)?)))
         .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::mocking::MockCluster;
+
+    use super::*;
+
+    /// A broker that does not answer may be the one that knows: no other speaks for it (decision K40).
+    #[test]
+    fn what_is_absent_is_absent_from_every_broker() {
+        let brokers = MockCluster::new(2).unwrap();
+        let mut client = ClientConfig::new();
+        client.set("bootstrap.servers", brokers.bootstrap_servers());
+        let cluster = Cluster::of(client).unwrap();
+        let ask = || {
+            let is_found = |_: &str, info: Option<TopicInfo>| info.is_some();
+            cluster.topics_of_every_broker(&["never"], ANSWER, is_found)
+        };
+        assert_eq!(ask().unwrap(), BTreeMap::new());
+        // Not within the time that an answer may take, and soon enough for the list of brokers.
+        brokers.broker_round_trip_time(2, 2 * FIRST_ANSWER).unwrap();
+        let uncertain = ask().unwrap_err();
+        let ClusterError::Uncertain { topics, broker, .. } = &uncertain else {
+            panic!("{uncertain}");
+        };
+        assert_eq!((&topics[..], *broker), (&["never".to_owned()][..], 2));
+        brokers.broker_round_trip_time(2, Duration::ZERO).unwrap();
+        assert_eq!(ask().unwrap(), BTreeMap::new());
+    }
 }

@@ -33,7 +33,7 @@ impl KnownTopics {
     }
 
     /// Looks for topics: in the list of those that the cluster shows, and those that it does not show by their names. What is not shown may
-    /// be denied; gone is what the cluster says of a name three times.
+    /// be denied; gone is what every broker says of a name (decisions K11 and K40).
     pub(crate) fn find(
         &mut self,
         cluster: &Cluster,
@@ -57,7 +57,7 @@ impl KnownTopics {
                 tracing::debug!(%topic, "a topic of unknown name is not shown by the cluster");
                 continue;
             };
-            match cluster.topics(&[name]) {
+            match cluster.identified(&[(name, *topic)].into(), &BTreeSet::new()) {
                 Ok(answers) => match answers.get(name).copied().flatten() {
                     Some(info) if info.id == *topic => {
                         found.there.insert(*topic, info.partitions);

@@ -21,7 +21,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use rdkafka_sys as sys;
 
 pub use describe::describe_topics;
-pub(crate) use describe::permitted;
+pub(crate) use describe::{describe_topics_on, permitted};
 pub use headers::NativeHeaders;
 pub(crate) use headers::protocol_headers;
 pub(crate) use hurry::hurry;

@@ -32,7 +32,7 @@ pub enum DescribeError {
         name: String,
     },
     /// The cluster refused to describe this topic.
-    #[error("topic `{name}` was not described: {code}: {reason}")]
+    #[error("topic `{name}` was not described: {code}: {reason}{}", grant_of(*code))]
     Topic {
         /// The name.
         name: String,
@@ -61,4 +61,12 @@ pub enum DescribeError {
         /// librdkafka's words.
         reason: String,
     },
+}
+
+/// What to grant, if that is what was refused for.
+fn grant_of(code: RDKafkaErrorCode) -> &'static str {
+    match code {
+        RDKafkaErrorCode::TopicAuthorizationFailed => ": grant Describe on it",
+        _ => "",
+    }
 }

@@ -4,7 +4,7 @@
 //! the step at hand. A step is one transaction over all tasks of the worker; whatever fails aborts it, and the tasks open anew from what is
 //! committed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -165,6 +165,8 @@ struct Session<'a> {
     goes_first: i32,
     late: Late,
     watch: Watch,
+    /// Topics of the stage that every broker has said are gone. None of them comes back.
+    certainly_gone: BTreeSet<TopicId>,
     known: KnownTopics,
     /// The topic of the record that was fed last.
     last_topic: Option<(Arc<str>, TopicId)>,
@@ -218,6 +220,7 @@ impl<'a> Session<'a> {
             goes_first: 0,
             late: Late::new(&worker.declared.delays),
             watch: Watch::default(),
+            certainly_gone: BTreeSet::new(),
             known,
             last_topic: None,
             worker,
@@ -516,8 +519,7 @@ impl<'a> Session<'a> {
         } else {
             ended = self.running().try_for_each(|(_, task)| task.rest());
         }
-        let numbers: std::collections::BTreeSet<i32> =
-            partitions.iter().map(|at| at.partition).collect();
+        let numbers: BTreeSet<i32> = partitions.iter().map(|at| at.partition).collect();
         tracing::info!(group = %self.worker.declared.group, ?numbers, lost, "partitions were revoked");
         // The range assignor is eager: nothing is left of the assignment.
         self.slots.clear();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use super::frame::{FRAME_MAX, HEAD_MAX, Head};
+use super::frame::{FRAME_MAX, HEAD_MAX, Head, put_in_place_of, stranger_of};
 use super::rules::Action;
 use super::shared::{ConnectionId, Shared};
 use super::{Fault, FaultKind};
@@ -111,6 +111,9 @@ impl Ends {
             self.client.read_exact(head_bytes)?;
             let head = Head::of(head_bytes).ok_or(End::Fault(FaultKind::RequestHeader))?;
             let verdict = self.shared.arrived(self.broker, &head);
+            if let Some(topic) = &verdict.hidden {
+                put_in_place_of(head_bytes, &stranger_of(topic), topic);
+            }
             match verdict.acting {
                 Some((rule, Action::HoldRequest)) => self.hold(rule, None)?,
                 Some((rule, Action::DelayRequest(time))) => self.hold(rule, Some(time))?,
@@ -153,6 +156,13 @@ impl Ends {
             self.client.write_all(&len.to_be_bytes())?;
             self.client.write_all(&correlation.to_be_bytes())?;
             let left = len as usize - 4;
+            if let Some(topic) = &verdict.hidden {
+                let mut answer = vec![0; left];
+                self.upstream.read_exact(&mut answer)?;
+                put_in_place_of(&mut answer, topic, &stranger_of(topic));
+                self.client.write_all(&answer)?;
+                continue;
+            }
             copy(&mut self.upstream, &mut self.client, left, &mut buffer)?;
         }
     }

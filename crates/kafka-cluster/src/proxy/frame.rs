@@ -58,6 +58,8 @@ pub(super) struct Head {
     pub(super) transactional_id: Option<String>,
     /// Of a Produce request: the first partition that it is for. librdkafka sends no request for two.
     pub(super) partition: Option<(String, i32)>,
+    /// Of a Metadata request: the topics that it asks for by name, as far as they were looked at.
+    pub(super) asked_for: Vec<String>,
     /// Whether the broker will answer: not a Produce request that waits for no acknowledgement.
     pub(super) is_answered: bool,
 }
@@ -73,6 +75,7 @@ impl Head {
             client_id: fields.string(false)?,
             transactional_id: None,
             partition: None,
+            asked_for: Vec::new(),
             is_answered: true,
         };
         if api.0 < 0 || version < 0 {
@@ -84,6 +87,9 @@ impl Head {
     }
 
     fn read_body(&mut self, version: i16, fields: &mut Fields<'_>) -> Option<()> {
+        if self.api == ApiKey::METADATA {
+            return self.read_asked_for(version, fields);
+        }
         let (first_with_id, last_with_id, first_flexible) = match self.api {
             ApiKey::PRODUCE => (3, i16::MAX, 9),
             ApiKey::INIT_PRODUCER_ID => (0, i16::MAX, 2),
@@ -113,6 +119,44 @@ impl Head {
             }
         }
         Some(())
+    }
+
+    fn read_asked_for(&mut self, version: i16, fields: &mut Fields<'_>) -> Option<()> {
+        let is_flexible = version >= 9;
+        if is_flexible {
+            fields.tags()?;
+        }
+        for _ in 0..fields.count(is_flexible)? {
+            if version >= 10 {
+                let _uuid = fields.take(16)?;
+            }
+            self.asked_for.extend(fields.string(is_flexible)?);
+            if is_flexible {
+                fields.tags()?;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The name of a topic that there is not, as long as this one.
+pub(super) fn stranger_of(topic: &str) -> String {
+    let mut name = topic.to_owned();
+    let last = name.pop();
+    name.push(if last == Some('x') { 'y' } else { 'x' });
+    name
+}
+
+/// Puts one name in the place of another of the same length wherever that stands as a string of the protocol, behind its length.
+pub(super) fn put_in_place_of(bytes: &mut [u8], name: &str, other: &str) {
+    let (name, other) = (name.as_bytes(), other.as_bytes());
+    // In the older form the length, in the compact one the length and one; of both the last byte, which is all for names of usual lengths.
+    let lengths = [name.len() as u8, (name.len() + 1) as u8];
+    for place in 1..bytes.len() {
+        let is_behind_length = lengths.contains(&bytes[place - 1]);
+        if is_behind_length && bytes[place..].starts_with(other) {
+            bytes[place..place + name.len()].copy_from_slice(name);
+        }
     }
 }
 
@@ -243,6 +287,7 @@ mod tests {
             client_id: Some("rdkafka".to_owned()),
             transactional_id: Some("app-stage-1".to_owned()),
             partition: Some(("orders".to_owned(), 3)),
+            asked_for: Vec::new(),
             is_answered: true,
         };
         assert_eq!(Head::of(&produce()), Some(expected.clone()));
@@ -284,6 +329,35 @@ mod tests {
         }
         let fetch = Head::of(&header(1, 12, Some("c"))).unwrap();
         assert_eq!(fetch.transactional_id, None);
+    }
+
+    /// Version 12 asks by UUID or by name.
+    #[test]
+    fn a_metadata_request_says_which_topics_it_asks_for() {
+        let mut flexible = header(3, 12, Some("c"));
+        flexible.push(0); // no tagged fields
+        flexible.push(3); // two topics
+        for topic in ["orders", "orders-in"] {
+            flexible.extend([0; 16]);
+            flexible.extend(compact(topic));
+            flexible.push(0);
+        }
+        flexible.extend([0, 0, 0]);
+        let mut older = header(3, 4, Some("c"));
+        older.extend(2_i32.to_be_bytes());
+        older.extend(string(Some("orders")));
+        older.extend(string(Some("orders-in")));
+        older.push(0);
+        for mut bytes in [flexible, older] {
+            let asked_for = |bytes: &[u8]| Head::of(bytes).unwrap().asked_for;
+            assert_eq!(asked_for(&bytes), ["orders", "orders-in"]);
+            let (before, stranger) = (bytes.clone(), stranger_of("orders"));
+            put_in_place_of(&mut bytes, &stranger, "orders");
+            assert_eq!(asked_for(&bytes), ["orderx", "orders-in"]);
+            put_in_place_of(&mut bytes, "orders", &stranger);
+            assert_eq!(bytes, before);
+        }
+        assert_eq!(stranger_of("tax"), "tay");
     }
 
     /// Cut anywhere, or with lengths that lie: what is there of the header decides, and nothing is read beyond the bytes.

@@ -55,7 +55,7 @@ impl Requests {
         self
     }
 
-    /// Only Produce requests whose first partition is one of this topic. librdkafka's producers send a request for each partition; clients
+    /// Only Metadata requests that ask for this topic by its name, and Produce requests whose first partition is one of it. librdkafka's producers send a request for each partition; clients
     /// that send a topic's UUID in place of its name (from version 13 of the request on) are not matched.
     #[must_use]
     pub fn to_topic(mut self, topic: &str) -> Self {
@@ -88,6 +88,7 @@ impl Requests {
         };
         let is_to_partition = match (&self.topic, &head.partition) {
             (None, _) => true,
+            (Some(wished), _) if head.asked_for.contains(wished) => true,
             (Some(wished), Some((topic, partition))) => {
                 wished == topic && self.partition.is_none_or(|wished| wished == *partition)
             }
@@ -119,6 +120,8 @@ pub enum Action {
     DelayResponse(Duration),
     /// The broker gets it; once it has answered, the connection is cut in place of the answer.
     DropResponse,
+    /// Of Metadata requests, with [`Requests::to_topic`]: the broker answers for that topic as one that does not know it, or not yet.
+    HideTopic,
 }
 
 /// A rule's number.
@@ -146,6 +149,8 @@ struct Counts {
 pub(super) struct Verdict {
     /// The rule that acts on it.
     pub(super) acting: Option<(RuleId, Action)>,
+    /// The topic that the broker is not to know.
+    pub(super) hidden: Option<String>,
     /// All rules that count it.
     pub(super) counting: Vec<RuleId>,
 }
@@ -192,6 +197,9 @@ impl Rules {
             verdict.counting.push(entry.id);
             if acts {
                 verdict.acting = Some((entry.id, entry.action));
+                if entry.action == Action::HideTopic {
+                    verdict.hidden.clone_from(&entry.requests.topic);
+                }
             }
         }
         verdict
@@ -369,6 +377,7 @@ mod tests {
             client_id: Some("c".to_owned()),
             transactional_id: Some("app-stage-1".to_owned()),
             partition: Some(("t".to_owned(), 2)),
+            asked_for: Vec::new(),
             is_answered: true,
         }
     }

@@ -24,9 +24,19 @@ pub fn describe_topics<C: ClientContext>(
     names: &[&str],
     timeout: Duration,
 ) -> Result<Vec<Result<TopicFacts, DescribeError>>, DescribeError> {
-    let answers = describe(client, names, false, timeout)?;
-    let facts = |answer: Described| answer.map(|(facts, _)| facts);
-    Ok(answers.into_iter().map(facts).collect())
+    let answers = describe(client, None, names, false, timeout)?;
+    Ok(answers.into_iter().map(facts_of).collect())
+}
+
+/// The same, asked of a broker that the client has heard of.
+pub(crate) fn describe_topics_on<C: ClientContext>(
+    client: &Client<C>,
+    broker: i32,
+    names: &[&str],
+    timeout: Duration,
+) -> Result<Vec<Result<TopicFacts, DescribeError>>, DescribeError> {
+    let answers = describe(client, Some(broker), names, false, timeout)?;
+    Ok(answers.into_iter().map(facts_of).collect())
 }
 
 /// Asks the cluster what this client may do with topics. One answer a topic, in the order of `names`; `None` where the cluster does not tell.
@@ -35,7 +45,7 @@ pub(crate) fn permitted<C: ClientContext>(
     names: &[&str],
     timeout: Duration,
 ) -> Result<Vec<Result<Option<Permitted>, DescribeError>>, DescribeError> {
-    let answers = describe(client, names, true, timeout)?;
+    let answers = describe(client, None, names, true, timeout)?;
     let permitted = |answer: Described| answer.map(|(_, permitted)| permitted);
     Ok(answers.into_iter().map(permitted).collect())
 }
@@ -43,8 +53,13 @@ pub(crate) fn permitted<C: ClientContext>(
 /// What the cluster says of a topic, and of what the client may do with it if that was asked and is told.
 type Described = Result<(TopicFacts, Option<Permitted>), DescribeError>;
 
+fn facts_of(answer: Described) -> Result<TopicFacts, DescribeError> {
+    answer.map(|(facts, _)| facts)
+}
+
 fn describe<C: ClientContext>(
     client: &Client<C>,
+    broker: Option<i32>,
     names: &[&str],
     with_operations: bool,
     timeout: Duration,
@@ -93,23 +108,13 @@ fn describe<C: ClientContext>(
                 .ok_or_else(|| null("queue"))?,
         )
     };
-    let mut reason = [0_u8; 512];
-    // SAFETY: the options are alive, and the buffer has the length given and is written with a string.
-    let set = unsafe {
-        sys::rd_kafka_AdminOptions_set_request_timeout(
-            options.as_ptr(),
-            timeout_ms,
-            reason.as_mut_ptr().cast(),
-            reason.len(),
-        )
-    };
-    if set.is_error() {
-        let reason =
-            CStr::from_bytes_until_nul(&reason).map(|reason| reason.to_string_lossy().into_owned());
-        return Err(DescribeError::Request {
-            code: set.into(),
-            reason: reason.unwrap_or_default(),
-        });
+    set_option(
+        &options,
+        sys::rd_kafka_AdminOptions_set_request_timeout,
+        timeout_ms,
+    )?;
+    if let Some(broker) = broker {
+        set_option(&options, sys::rd_kafka_AdminOptions_set_broker, broker)?;
     }
     // SAFETY: the options are alive. The error returned is ours to release; null for none.
     let refused = unsafe {
@@ -174,6 +179,38 @@ fn describe<C: ClientContext>(
     // librdkafka answers in its own order.
     answers.sort_by_key(|(name, _)| names.iter().position(|asked| asked == name));
     Ok(answers.into_iter().map(|(_, answer)| answer).collect())
+}
+
+/// Sets an option by one of librdkafka's functions that set a number.
+fn set_option<N>(
+    options: &Owned<sys::rd_kafka_AdminOptions_t>,
+    set: unsafe extern "C" fn(
+        *mut sys::rd_kafka_AdminOptions_t,
+        N,
+        *mut c_char,
+        usize,
+    ) -> RDKafkaRespErr,
+    to: N,
+) -> Result<(), DescribeError> {
+    let mut reason = [0_u8; 512];
+    // SAFETY: the options are alive, and the buffer has the length given and is written with a string.
+    let outcome = unsafe {
+        set(
+            options.as_ptr(),
+            to,
+            reason.as_mut_ptr().cast(),
+            reason.len(),
+        )
+    };
+    if outcome.is_error() {
+        let reason =
+            CStr::from_bytes_until_nul(&reason).map(|reason| reason.to_string_lossy().into_owned());
+        return Err(DescribeError::Request {
+            code: outcome.into(),
+            reason: reason.unwrap_or_default(),
+        });
+    }
+    Ok(())
 }
 
 /// A topic's name and what the cluster says of it.

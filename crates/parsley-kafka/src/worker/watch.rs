@@ -18,10 +18,6 @@ const AHEAD: Duration = Duration::from_millis(500);
 /// How long they are not asked for after the cluster gave no answer.
 const EVIDENCE_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often more a changelog that is missing is asked for, a second each time, before its absence refuses every task: a start has often just made it,
-/// and a broker was seen that did not know of it for longer than a second (decision K40).
-const CHANGELOG_TRIES: u32 = 4;
-
 /// How many sequence claims a stamp may hold before high watermarks are asked for.
 const SEQUENCE_CLAIMS_MAX: usize = 64;
 
@@ -131,18 +127,10 @@ impl Session<'_> {
         let resolved = std::sync::Arc::clone(&self.resolved);
         let changelogs = &resolved.changelogs;
         let changelogs = changelogs.names.iter().zip(&changelogs.topics);
-        let names = resolved.topics.keys().chain(&resolved.changelogs.names);
-        let names: Vec<&str> = names.map(String::as_str).collect();
-        let mut found = self.cluster.topics(&names)?;
-        for _ in 0..CHANGELOG_TRIES {
-            let is_missing = |name: &&str| found.get(*name).copied().flatten().is_none();
-            let missing = resolved.changelogs.names.iter().map(String::as_str);
-            let missing: Vec<&str> = missing.filter(is_missing).collect();
-            if missing.is_empty() {
-                break;
-            }
-            found.extend(self.cluster.topics(&missing)?);
-        }
+        let topics = resolved.topics.iter().map(|(name, info)| (name, info.id));
+        let topics = topics.chain(changelogs.clone().map(|(name, of)| (name, of.topic.id)));
+        let topics = topics.map(|(name, id)| (name.as_str(), id)).collect();
+        let found = self.cluster.identified(&topics, &self.certainly_gone)?;
         let found = |name: &str| found.get(name).copied().flatten();
         for (name, expected) in changelogs {
             let expected = expected.topic.id;
@@ -185,6 +173,7 @@ impl Session<'_> {
                 }
             }
         }
+        self.certainly_gone.extend(&gone);
         Ok(gone)
     }
 

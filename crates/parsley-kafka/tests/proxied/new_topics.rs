@@ -1,7 +1,9 @@
 //! Topics that one broker knows and another does not know.
 
+use std::time::Duration;
+
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
-use parsley_kafka::KafkaHost;
+use parsley_kafka::{KafkaHost, Status};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::world::*;
@@ -56,4 +58,31 @@ fn a_changelog_that_the_asked_broker_does_not_know_is_waited_for() {
     wait_for_deliveries(&running, 1);
     stop(&running);
     assert_eq!(values(&output), ["v"]);
+}
+
+/// A topic that brokers do not know yet, or not any more, when they are asked, and one of them does. A check asked one broker at a time, three times within a second and
+/// whichever it came to, and took their word: an input that nobody had deleted was settled to its end, and fed no more. Found by reading, after a changelog that
+/// had just been made was taken for gone (decision K40). Here the three questions that a check had are answered so; those of every broker are more.
+#[test]
+fn an_input_that_some_broker_knows_is_there() {
+    let name = "lagging-metadata";
+    let (input, output) = copying_topics(name, 1);
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir).property("client.id", name);
+    config.check_interval = Duration::from_millis(100);
+    let running = start(config, &copying(name));
+    let plain = Foreign::plain();
+    plain.append(&input, To::Key, &[("k", "1")]);
+    wait_for_deliveries(&running, 1);
+    let asked = Requests::of(ApiKey::METADATA).of_client(name);
+    let proxy = broker().proxy().expect("it is proxied");
+    let hidden = proxy.rule(asked.to_topic(&input).next(3), Action::HideTopic);
+    hidden.wait_for_answers(3, BOUND).unwrap();
+    let checks = |status: &Status| status.workers[0].checks;
+    let before = checks(&running.status());
+    wait_for(&running, "checks", |status| checks(status) >= before + 2);
+    plain.append(&input, To::Key, &[("k", "2")]);
+    wait_for_deliveries(&running, 2);
+    stop(&running);
+    assert_eq!(values(&output), ["1", "2"]);
 }
