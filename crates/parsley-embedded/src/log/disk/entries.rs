@@ -141,8 +141,9 @@ impl<'a> Chunk<'a> {
             }
             _ => return Err(self.corrupt("it is of no known kind")),
         };
+        let next = self.next.checked_add(1);
+        self.next = next.ok_or_else(|| self.corrupt("no offset follows its own"))?;
         self.rest = rest;
-        self.next += 1;
         self.index += 1;
         Ok(Some(entry))
     }
@@ -303,5 +304,15 @@ mod tests {
             error.to_string(),
             "entry 1 at byte 1: it is of no known kind"
         );
+    }
+
+    /// A chunk whose key was damaged so that it began at the highest offset there is had the offset behind its entry counted: a debug build
+    /// panicked when the directory was opened, and a release build went on below zero. Found by the fuzz target `log_chunk`.
+    #[test]
+    fn an_entry_behind_the_highest_offset_is_corrupt() {
+        let chunk = |base| Chunk::new(channel(), base, &[MARKER, ABORTED]);
+        assert_eq!(chunk(Offset::MAX - 2).end(), Ok(Offset::MAX));
+        let told = chunk(Offset::MAX - 1).end().unwrap_err().to_string();
+        assert_eq!(told, "entry 1 at byte 1: no offset follows its own");
     }
 }

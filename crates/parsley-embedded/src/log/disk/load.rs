@@ -1,7 +1,7 @@
 //! Opening a directory: what it says about topics and groups, checked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use parsley_core::{Channel, Offset, TopicId};
 use parsley_store::Batch;
@@ -74,11 +74,11 @@ impl Disk {
                 let found = format!("an open transaction on {channel}, which is no partition");
                 return Err(StorageError::corrupt(self.dir(), found));
             };
-            let runs = transactions.values().flatten();
-            let offsets: BTreeSet<Offset> = runs
-                .flat_map(|&(first, end)| first..end.min(*high_watermark))
-                .filter(|offset| offset >= log_start)
-                .collect();
+            let mut offsets = BTreeSet::new();
+            for &(first, end) in transactions.values().flatten() {
+                let run = first.max(*log_start)..end.min(*high_watermark);
+                self.take_up_run(channel, run, &mut offsets)?;
+            }
             batch.extend(self.rewritten(channel, &offsets)?);
             let mut markers = Vec::new();
             for &id in transactions.keys() {
@@ -86,7 +86,8 @@ impl Disk {
                 batch.delete(keys::open(channel, id));
             }
             batch.put(keys::chunk(channel, *high_watermark), markers.into());
-            *high_watermark += transactions.len() as Offset;
+            let end = high_watermark.checked_add_unsigned(transactions.len() as u64);
+            *high_watermark = end.ok_or_else(|| self.missing(channel, *high_watermark))?;
             batch.put(
                 keys::partition(channel),
                 values::range(*log_start, *high_watermark),
@@ -97,6 +98,30 @@ impl Disk {
         }
         // Whatever comes of it, nobody has seen any of it yet.
         self.write(&batch).map_err(WriteError::into_error)
+    }
+
+    /// Takes up offsets that have an entry each: a run may say more of them than there are.
+    fn take_up_run(
+        &self,
+        channel: Channel,
+        run: Range<Offset>,
+        offsets: &mut BTreeSet<Offset>,
+    ) -> Result<(), StorageError> {
+        let mut next = run.start;
+        while next < run.end {
+            let (key, value) = self.chunk_at(channel, next)?;
+            let base = keys::chunk_base(&key).ok_or_else(|| self.missing(channel, next))?;
+            let end = Chunk::new(channel, base, &value)
+                .end()
+                .map_err(|error| self.corrupt_chunk(channel, base, &error))?;
+            if end <= next {
+                return Err(self.missing(channel, next));
+            }
+            let taken = next..end.min(run.end);
+            next = taken.end;
+            offsets.extend(taken);
+        }
+        Ok(())
     }
 
     /// Topics and partitions belong to each other, and the entries reach to where they should.

@@ -308,4 +308,41 @@ fn a_description_that_makes_no_sense_is_damage() {
         batch.put(keys::open(other, id), values::offsets(&[0]));
     });
     assert!(found.ends_with("which is no partition"), "{found}");
+    // Behind the highest offset there is, the marker of the transaction that was left open has no place: a debug build panicked.
+    let id = crate::log::partition::TransactionId(3);
+    let found = spoil(&|log, batch| {
+        let channel = channel(log);
+        batch.delete(keys::chunk(channel, 0));
+        batch.put(keys::chunk(channel, i64::MAX - 1), Bytes::from_static(&[2]));
+        batch.put(keys::partition(channel), values::range(0, i64::MAX));
+        batch.put(keys::open(channel, id), values::offsets(&[i64::MAX - 1]));
+    });
+    assert!(
+        found.ends_with(&format!("at offset {} is missing", i64::MAX)),
+        "{found}"
+    );
+    // A run of more offsets than there are entries was written out offset by offset before the first was looked for, and took all memory.
+    let end = 1 << 60;
+    let all_but_one = [i64::to_be_bytes(0), i64::to_be_bytes(end - 1)].concat();
+    let spoiled = |log_start| {
+        let all_but_one = all_but_one.clone();
+        move |log: &Log, batch: &mut Batch| {
+            let channel = channel(log);
+            batch.delete(keys::chunk(channel, 0));
+            batch.put(keys::chunk(channel, end - 1), Bytes::from_static(&[2]));
+            batch.put(keys::partition(channel), values::range(log_start, end));
+            batch.put(keys::open(channel, id), all_but_one.clone().into());
+        }
+    };
+    let found = spoil(&spoiled(0));
+    assert!(found.ends_with("at offset 0 is missing"), "{found}");
+    // Where all of it was below the log start, which is no damage, it took all time.
+    let parent = made();
+    let dir = parent.path().join("some/data");
+    let log = open(&dir).unwrap();
+    let mut batch = Batch::default();
+    spoiled(end - 1)(&log, &mut batch);
+    log.shared.disk.as_ref().unwrap().write(&batch).unwrap();
+    drop(log);
+    assert!(open(&dir).is_ok());
 }
