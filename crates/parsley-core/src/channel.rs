@@ -254,6 +254,61 @@ mod tests {
     }
 
     #[test]
+    fn an_identity_is_shown_as_its_uuid_also_to_developers() {
+        let id = Id { msb: 0, lsb: 0x1f };
+        assert_eq!(format!("{id:?}"), "00000000-0000-0000-0000-00000000001f");
+    }
+
+    #[test]
+    fn channels_are_counted() {
+        let none = ReceivedChannels::new([]);
+        assert!(none.is_empty());
+        assert_eq!(none.len(), 0);
+        let twice = ReceivedChannels::new([channel(0, 1, 0), channel(0, 1, 0)]);
+        assert!(!twice.is_empty());
+        assert_eq!(twice.len(), 1);
+    }
+
+    /// A look-up beside its hint is cheap however many channels there are, and a far one costs the logarithm of its distance.
+    #[test]
+    fn finding_costs_the_logarithm_of_the_distance_from_the_hint() {
+        const LEN: usize = 1 << 12;
+        for hint in [0, 1, 1000] {
+            for distance in [0, 1, 2, 3, 7, 8, 100, 1000, 3000] {
+                let asked = std::cell::Cell::new(0_u32);
+                let wanted = hint + distance;
+                let found = gallop(LEN, hint, |at| {
+                    asked.set(asked.get() + 1);
+                    at.cmp(&wanted)
+                });
+                assert_eq!(found, Ok(wanted));
+                let most = 2 * (distance + 1).ilog2() + 2;
+                assert!(asked.get() <= most, "{distance} from {hint}: {asked:?}");
+            }
+        }
+    }
+
+    /// Whatever the length, the hint and the gap that something stands in.
+    #[test]
+    fn finding_agrees_with_a_scan_of_any_short_list() {
+        for len in 0..20_usize {
+            for hint in 0..=len + 1 {
+                let from = hint.min(len);
+                // Elements are the odd numbers, so even ones stand between them.
+                for wanted in 2 * from..=2 * len {
+                    let scanned = (from..len).find(|at| 2 * at + 1 >= wanted).unwrap_or(len);
+                    let expected = match wanted % 2 {
+                        1 if scanned < len => Ok(scanned),
+                        _ => Err(scanned),
+                    };
+                    let found = gallop(len, hint, |at| (2 * at + 1).cmp(&wanted));
+                    assert_eq!(found, expected, "{wanted} in {len} from {hint}");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn finding_from_a_hint_agrees_with_finding_from_the_start() {
         let received = ReceivedChannels::new((0..100).map(|i| channel(0, i * 2, 0)));
         for hint in 0..=100 {

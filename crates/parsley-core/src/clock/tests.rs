@@ -504,3 +504,21 @@ fn sections_know_their_length_and_entries() {
     assert!(Clock::new().offset_section().is_empty());
     assert!(Clock::new().sequence_section().is_empty());
 }
+
+#[test]
+fn a_negative_number_shows_in_the_signs_also_beside_another() {
+    let at = |partition, offset| OffsetClaim {
+        channel: topic(1).partition(partition),
+        offset,
+    };
+    for (claim, is_negative) in [
+        (at(0, 0), false),
+        (at(i32::MAX, i64::MAX), false),
+        (at(-1, 0), true),
+        (at(0, -1), true),
+        (at(-1, -1), true),
+        (at(i32::MIN, i64::MIN), true),
+    ] {
+        assert_eq!(claim.signs() < 0, is_negative, "{claim:?}");
+    }
+}
