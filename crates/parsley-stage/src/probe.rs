@@ -5,7 +5,9 @@
 //! breaches: it gives each input its samples, on the default state, one after the other, and on the state that the whole row leaves, and
 //! does all of it twice. Findings name the [`Clause`] that is broken, where, and what to do.
 //!
-//! What it sees is what the samples reach: a probe that finds nothing is no proof.
+//! What it sees is what the samples reach: a probe that finds nothing is no proof. Nor does it see what is lost in the same way each time: a
+//! key codec that writes two keys as the same bytes, so that they share a state; a field that `#[serde(skip)]` keeps out of what is written, so
+//! that a restart finds its default; a clock that is read in whole seconds, if `between` waits for less than one.
 
 mod case;
 mod report;
