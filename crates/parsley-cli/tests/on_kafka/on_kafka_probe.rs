@@ -92,6 +92,10 @@ fn what_describes_no_application_is_malformed() {
             "application = \"a\"\n[host]\nworkers = \"two\"\n[[stage]]\nname = \"s\"\ninputs = [\"t\"]\n",
             "host: ",
         ),
+        (
+            "application = \"a\"\n[host]\nbrokers = \"other:9092\"\n[[stage]]\nname = \"s\"\ninputs = [\"t\"]\n",
+            "brokers is no part of a description",
+        ),
     ] {
         let run = probe(description, &[]);
         assert_eq!(run.code, 2, "{description}: {run:?}");

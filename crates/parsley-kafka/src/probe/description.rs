@@ -87,6 +87,11 @@ pub enum DescriptionError {
     /// No application can be declared so.
     #[error(transparent)]
     Build(#[from] BuildError),
+    /// The settings of the host name brokers.
+    #[error(
+        "host: brokers is no part of a description: they are named where the cluster is probed"
+    )]
+    Brokers,
     /// The settings of the host are none.
     #[error("host: {0}")]
     Host(ConfigError),
@@ -143,8 +148,11 @@ impl Description {
     ///
     /// # Errors
     ///
-    /// When a setting is unknown or of another type.
+    /// When a setting is unknown or of another type, or names brokers as well.
     pub fn config(&self, brokers: &str) -> Result<KafkaConfig, DescriptionError> {
+        if self.host.contains_key("brokers") {
+            return Err(DescriptionError::Brokers);
+        }
         let mut settings = self.host.clone();
         settings.insert("brokers".to_owned(), brokers.into());
         settings
