@@ -11,6 +11,7 @@ const DELETE_KEY: i16 = 31;
 const VERSION: i16 = 1;
 
 const LITERAL: u8 = 3;
+const PREFIXED: u8 = 4;
 const EVERYBODY: &str = "User:*";
 const EVERYWHERE: &str = "*";
 const ALL_OPERATIONS: u8 = 2;
@@ -26,6 +27,8 @@ pub enum Resource<'a> {
     Group(&'a str),
     /// This transactional id.
     TransactionalId(&'a str),
+    /// Every transactional id that begins so.
+    TransactionalIds(&'a str),
     /// The cluster itself.
     Cluster,
 }
@@ -57,13 +60,23 @@ impl Resource<'_> {
             Self::Topic(_) => 2,
             Self::Group(_) => 3,
             Self::Cluster => 4,
-            Self::TransactionalId(_) => 5,
+            Self::TransactionalId(_) | Self::TransactionalIds(_) => 5,
+        }
+    }
+
+    fn pattern(self) -> u8 {
+        match self {
+            Self::TransactionalIds(_) => PREFIXED,
+            _ => LITERAL,
         }
     }
 
     fn name(&self) -> &str {
         match self {
-            Self::Topic(name) | Self::Group(name) | Self::TransactionalId(name) => name,
+            Self::Topic(name)
+            | Self::Group(name)
+            | Self::TransactionalId(name)
+            | Self::TransactionalIds(name) => name,
             // The one name that brokers know of it.
             Self::Cluster => "kafka-cluster",
         }
@@ -116,7 +129,7 @@ fn change(
         request = request
             .byte(resource.kind())
             .text(resource.name())?
-            .byte(LITERAL)
+            .byte(resource.pattern())
             .text(EVERYBODY)?
             .text(EVERYWHERE)?
             .byte(*operation)

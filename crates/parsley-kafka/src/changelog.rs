@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_executor::block_on;
+use parsley_core::TopicId;
 use parsley_stage::TopicInfo;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
@@ -18,6 +19,30 @@ pub(crate) struct Changelog {
     pub(crate) topic: TopicInfo,
     /// How long a removed key's marker is kept at least (`delete.retention.ms`).
     pub(crate) delete_retention: Duration,
+}
+
+impl Changelog {
+    /// Stands for one that there is not, where none is made.
+    pub(crate) fn missing(tasks: i32) -> Self {
+        Self {
+            topic: TopicInfo {
+                id: TopicId::from_uuid(uuid::Uuid::nil()),
+                partitions: tasks,
+            },
+            delete_retention: Duration::ZERO,
+        }
+    }
+
+    pub(crate) fn is_missing(&self) -> bool {
+        self.topic.id.0.uuid().is_nil()
+    }
+}
+
+/// A changelog topic that is there.
+pub(crate) struct Found {
+    pub(crate) changelog: Changelog,
+    /// What of it does not fit: the first is what a start refuses.
+    pub(crate) faults: Vec<ChangelogError>,
 }
 
 /// A changelog topic cannot be used.
@@ -86,23 +111,28 @@ pub(crate) fn ensure(
             })?
         }
     };
-    check(&admin, name, topic, tasks)
+    let found = look(&admin, name, topic, tasks);
+    match found.faults.into_iter().next() {
+        Some(fault) => Err(fault),
+        None => Ok(found.changelog),
+    }
 }
 
-/// What [`ensure`] would make of a changelog topic, which is not made: checked if it is there, and otherwise the cluster is asked whether it could be made.
+/// What [`ensure`] would make of a changelog topic, which is not made: all that does not fit if it is there, and otherwise the cluster is asked whether it could be
+/// made.
 pub(crate) fn examine(
     config: &KafkaConfig,
     cluster: &Cluster,
     name: &str,
     tasks: i32,
-) -> Result<Option<Changelog>, ChangelogError> {
+) -> Result<Option<Found>, ChangelogError> {
     let admin = admin(config)?;
     match cluster
         .topics_at_once(&[name], ANSWER)?
         .remove(name)
         .flatten()
     {
-        Some(topic) => check(&admin, name, topic, tasks).map(Some),
+        Some(topic) => Ok(Some(look(&admin, name, topic, tasks))),
         None => create(config, &admin, name, tasks, true).map(|()| None),
     }
 }
@@ -112,31 +142,39 @@ fn admin(config: &KafkaConfig) -> Result<AdminClient<DefaultClientContext>, Clus
     made.map_err(|source| ClusterError::request("an admin client", source))
 }
 
-/// Checks that a changelog topic fits.
-fn check(
+/// Looks at a changelog topic that is there.
+fn look(
     admin: &AdminClient<DefaultClientContext>,
     name: &str,
     topic: TopicInfo,
     tasks: i32,
-) -> Result<Changelog, ChangelogError> {
+) -> Found {
+    let mut faults = Vec::new();
     if topic.partitions != tasks {
-        return Err(ChangelogError::Partitions {
+        faults.push(ChangelogError::Partitions {
             topic: name.to_owned(),
             found: topic.partitions,
             expected: tasks,
         });
     }
-    let (policy, delete_retention) = settings(admin, name)?;
-    if policy != "compact" {
-        return Err(ChangelogError::Policy {
-            topic: name.to_owned(),
-            found: policy,
-        });
+    let mut delete_retention = Duration::ZERO;
+    match settings(admin, name) {
+        Ok((policy, kept)) => {
+            delete_retention = kept;
+            if policy != "compact" {
+                faults.push(ChangelogError::Policy {
+                    topic: name.to_owned(),
+                    found: policy,
+                });
+            }
+        }
+        Err(error) => faults.push(error.into()),
     }
-    Ok(Changelog {
+    let changelog = Changelog {
         topic,
         delete_retention,
-    })
+    };
+    Found { changelog, faults }
 }
 
 fn create(

@@ -5,6 +5,8 @@ mod brokers;
 mod clause;
 mod description;
 mod positions;
+mod state;
+mod transactions;
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -17,6 +19,9 @@ use rdkafka::types::RDKafkaErrorCode;
 pub use clause::Clause;
 pub use description::{Description, DescriptionError, StageDescription};
 
+use brokers::TimeLimits;
+
+use crate::changelog::Changelog;
 use crate::cluster::{Cluster, ClusterError};
 use crate::config::KafkaConfig;
 use crate::stage::{Adversary, Declared, StageError, audit_declared, width_of};
@@ -50,6 +55,8 @@ pub struct Finding {
     pub clause: Clause,
     /// The stage that it is about, if it is about one.
     pub stage: Option<String>,
+    /// The partition of the task that it is about, if it is about one.
+    pub task: Option<i32>,
     /// The topics that it is about, in order.
     pub topics: Vec<String>,
     /// What was found: in the words of the host where the host refuses.
@@ -63,8 +70,16 @@ impl fmt::Display for Finding {
         if let Some(stage) = &self.stage {
             write!(f, "stage {stage}: ")?;
         }
+        if let Some(task) = self.task {
+            write!(f, "task {task}: ")?;
+        }
         let (written, remedy) = (self.clause.written(), self.clause.remedy());
-        write!(f, "{}; {remedy} ({written})", self.found)
+        f.write_str(&self.found)?;
+        // The host's words may well end with it.
+        if !self.found.contains(remedy) {
+            write!(f, "; {remedy}")?;
+        }
+        write!(f, " ({written})")
     }
 }
 
@@ -110,6 +125,16 @@ pub enum ProbeError {
     /// It did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// The state of a task could not be looked at.
+    #[error("the state of partition {partition} of stage {stage} cannot be looked at: {reason}")]
+    State {
+        /// The stage.
+        stage: String,
+        /// The task's partition.
+        partition: i32,
+        /// Why.
+        reason: String,
+    },
 }
 
 /// Looks whether an application could start on a cluster, and changes nothing there: each rule that [`KafkaHost`](crate::KafkaHost) has for topics,
@@ -127,8 +152,8 @@ pub enum ProbeError {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// What it does not see: whether transactional ids may be used, as asking would fence a host that runs; state that is there and cannot be trusted (G7), or that
-/// belongs to other positions (G16).
+/// It opens each task that there is state of as a host would, with a state that it reads from the ordering changelog into a temporary directory, and throws it
+/// away (decision K41). What it does not see: what only a state directory knows, and fold state, which is the logic's own.
 ///
 /// # Errors
 ///
@@ -149,6 +174,7 @@ pub fn probe_cluster(
     }
     let cluster = Cluster::new(config).map_err(ProbeError::Client)?;
     let config = Arc::new(config.clone());
+    let limits = TimeLimits::ask(&config, &cluster)?;
     for stage in app.stages() {
         let audit = audit.map(Arc::from);
         let declared = Declared::new(
@@ -159,8 +185,9 @@ pub fn probe_cluster(
             stage,
         );
         probe.stage(&declared, &cluster)?;
+        probe.transactional_ids(&declared, &limits);
     }
-    probe.transaction_timeout(&config, &cluster)?;
+    probe.transaction_timeout(&config, &limits);
     Ok(probe.report)
 }
 
@@ -193,6 +220,7 @@ impl Probe {
             severity,
             clause,
             stage: stage.map(str::to_owned),
+            task: None,
             topics: topics.into_iter().collect(),
             found,
         });
@@ -239,10 +267,12 @@ impl Probe {
         if !is_known {
             return Ok(());
         }
+        let mut changelogs = Vec::new();
         for (topic, changelog) in declared.examine_changelogs(cluster, width) {
             match changelog {
-                Ok(Some(_)) => {}
+                Ok(Some(found)) => changelogs.push(found),
                 Ok(None) => {
+                    changelogs.push(Changelog::missing(width));
                     let found = format!("the changelog topic {topic} is not there yet");
                     let topics = [topic.to_owned()];
                     self.found(
@@ -253,10 +283,37 @@ impl Probe {
                         found,
                     );
                 }
-                Err(error) => self.refused(Some(name), &error)?,
+                Err(faults) => {
+                    for fault in faults {
+                        self.refused(Some(name), &fault)?;
+                    }
+                }
             }
         }
-        self.positions(declared, cluster, &partitions)
+        let positions = self.positions(declared, cluster, &partitions)?;
+        // Where something is missing or denied, no opening gets as far as the state.
+        if let (Some(positions), Ok(changelogs)) = (positions, changelogs.try_into())
+            && found.values().all(Option::is_some)
+            && found.len() == declared.topics().len()
+            && !self.is_denied_one_of(name, &declared.changelogs())
+        {
+            let resolved = declared.resolved(found, changelogs);
+            self.state(declared, cluster, &resolved, &positions, width)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the stage was found to be denied one of these topics.
+    fn is_denied_one_of(&self, stage: &str, topics: &[&str]) -> bool {
+        self.report.findings.iter().any(|finding| {
+            finding.clause == Clause::Access
+                && finding.severity == Severity::Error
+                && finding.stage.as_deref() == Some(stage)
+                && finding
+                    .topics
+                    .iter()
+                    .any(|topic| topics.contains(&&**topic))
+        })
     }
 }
 

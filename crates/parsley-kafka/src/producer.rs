@@ -210,6 +210,14 @@ impl ProduceError {
         }
     }
 
+    /// librdkafka's code.
+    pub(crate) fn code(&self) -> Option<RDKafkaErrorCode> {
+        match self {
+            Self::TooLarge { .. } => Some(RDKafkaErrorCode::MessageSizeTooLarge),
+            Self::Abort { source, .. } | Self::Fatal { source, .. } => source.rdkafka_error_code(),
+        }
+    }
+
     /// Whether a new producer is needed.
     pub(crate) fn is_fatal(&self) -> bool {
         matches!(self, Self::Fatal { .. })
@@ -258,7 +266,28 @@ pub(crate) struct Producer {
     may_end_again: bool,
 }
 
+fn not_initialised(source: KafkaError) -> ProduceError {
+    ProduceError::Fatal {
+        what: "initialising transactions",
+        source,
+    }
+}
+
 impl Producer {
+    /// The longest time that a client can ask for, in milliseconds.
+    pub(crate) const LONGEST_MS: u32 = i32::MAX as u32;
+
+    /// Asks for a transactional id and for transactions of the longest time. A broker looks at the permission first, and at the time before it keeps anything: one
+    /// whose limit is lower refuses in any case.
+    pub(crate) fn ask_for(config: &KafkaConfig, id: &str) -> Result<(), ProduceError> {
+        let mut client = config.client();
+        client
+            .set("transactional.id", id)
+            .set("transaction.timeout.ms", Self::LONGEST_MS.to_string());
+        let asker: BaseProducer = client.create().map_err(not_initialised)?;
+        asker.init_transactions(CALL).map_err(not_initialised)
+    }
+
     /// Makes a producer, and ends what an earlier one of the same id left open. `smallest_limit` is the smallest `max.message.bytes` of the
     /// topics that it sends to: a broker takes a batch or refuses it as a whole.
     pub(crate) fn new(
@@ -266,8 +295,6 @@ impl Producer {
         id: &str,
         smallest_limit: Option<usize>,
     ) -> Result<Self, ProduceError> {
-        let what = "initialising transactions";
-        let fatal = |source| ProduceError::Fatal { what, source };
         let mut client = config.client();
         let timeout_ms = config.transaction_timeout.as_millis().to_string();
         client
@@ -292,8 +319,8 @@ impl Producer {
         client.set("batch.size", batch_bytes.to_string());
         let producer: BaseProducer<Context> = client
             .create_with_context(Context::default())
-            .map_err(fatal)?;
-        producer.init_transactions(CALL).map_err(fatal)?;
+            .map_err(not_initialised)?;
+        producer.init_transactions(CALL).map_err(not_initialised)?;
         Ok(Self {
             id: id.to_owned(),
             producer,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parsley_core::{Changes, Offset};
+use parsley_core::{Changes, Offset, Refusal, RefusalCode};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
@@ -74,12 +74,19 @@ pub enum RestoreError {
     Client(KafkaError),
 }
 
+/// The group that the state of a group's tasks is read back under.
+pub(crate) fn group(of: &str) -> String {
+    format!("{of}-restore")
+}
+
 /// A restore that is under way.
 pub(crate) struct Restore {
     consumer: EventConsumer,
     changelogs: Changelogs,
     state: TaskState,
     checkpoint: Checkpoint,
+    /// What is read.
+    kinds: &'static [StoreKind],
     /// The high watermarks that have to be reached: what a predecessor had begun by then is waited for.
     targets: BTreeMap<StoreKind, Offset>,
     /// Nothing that a predecessor commits lies beyond them.
@@ -94,7 +101,8 @@ pub(crate) struct Restore {
 }
 
 impl Restore {
-    /// Begins where the local state ends, if that can be relied on, and else at the beginning.
+    /// Begins where the local state ends, if that can be relied on, and else at the beginning. Reads the changelogs of these kinds.
+    #[expect(clippy::too_many_arguments, reason = "each is a thing of its own")]
     pub(crate) fn begin(
         config: &KafkaConfig,
         cluster: &Cluster,
@@ -103,6 +111,7 @@ impl Restore {
         partition: i32,
         dir: &Path,
         now_ms: i64,
+        kinds: &'static [StoreKind],
     ) -> Result<Self, RestoreError> {
         let (mut starts, mut targets) = bounds(cluster, changelogs, partition)?;
         let (state, checkpoint) = TaskState::open(dir)?;
@@ -151,7 +160,7 @@ impl Restore {
         let mut client = config.client();
         client
             // It joins no group: the name is only for its queue.
-            .set("group.id", format!("{group}-restore"))
+            .set("group.id", self::group(group))
             .set("isolation.level", "read_committed")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -160,11 +169,11 @@ impl Restore {
             .set("allow.auto.create.topics", "false");
         let consumer: BaseConsumer = client.create().map_err(RestoreError::Client)?;
         let mut assignment = TopicPartitionList::new();
-        for kind in StoreKind::BOTH {
-            let next = checkpoint.next_of(kind).max(starts[&kind]);
+        for kind in kinds {
+            let next = checkpoint.next_of(*kind).max(starts[kind]);
             let from = KafkaOffset::Offset(next);
             assignment
-                .add_partition_offset(changelogs.name(kind), partition, from)
+                .add_partition_offset(changelogs.name(*kind), partition, from)
                 .map_err(RestoreError::Client)?;
         }
         consumer.assign(&assignment).map_err(RestoreError::Client)?;
@@ -173,6 +182,7 @@ impl Restore {
             changelogs: changelogs.clone(),
             state,
             checkpoint,
+            kinds,
             targets,
             are_final: false,
             put_off_until: None,
@@ -183,9 +193,10 @@ impl Restore {
         })
     }
 
-    /// What of the changelogs is not there any more, so that the state cannot be had.
-    pub(crate) fn cut(&self) -> Option<&str> {
-        self.cut.as_deref()
+    /// Refuses where something of the changelogs is not there any more, so that the state cannot be had.
+    pub(crate) fn refusal(&self) -> Option<Refusal> {
+        let found = self.cut.as_deref()?;
+        Some(Refusal::of_node(RefusalCode::StateLost, found))
     }
 
     /// Reads on for a while. Returns whether everything is read.
@@ -250,7 +261,7 @@ impl Restore {
     }
 
     fn is_done(&self) -> bool {
-        StoreKind::BOTH
+        self.kinds
             .iter()
             .all(|kind| self.checkpoint.next_of(*kind) >= self.targets[kind])
     }
@@ -291,11 +302,16 @@ impl Restore {
 
     /// How many records were read, and how many offsets are left.
     pub(crate) fn progress(&self) -> (u64, u64) {
-        let left = StoreKind::BOTH.map(|kind| {
-            let left = self.targets[&kind].saturating_sub(self.checkpoint.next_of(kind));
+        let left = self.kinds.iter().map(|kind| {
+            let left = self.targets[kind].saturating_sub(self.checkpoint.next_of(*kind));
             u64::try_from(left).unwrap_or(0)
         });
-        (self.records, left.iter().sum())
+        (self.records, left.sum())
+    }
+
+    /// Whether nothing of the ordering state is there, once everything is read.
+    pub(crate) fn has_no_ordering_state(&self) -> Result<bool, RestoreError> {
+        Ok(self.state.is_empty(StoreKind::Ordering)?)
     }
 
     /// The state, once everything is read.
@@ -304,17 +320,20 @@ impl Restore {
     }
 }
 
-type Offsets = BTreeMap<StoreKind, Offset>;
+pub(crate) type Offsets = BTreeMap<StoreKind, Offset>;
 
-/// Where the changelogs begin and end.
-fn bounds(
+/// Where the changelogs begin and end. One that there is not has nothing.
+pub(crate) fn bounds(
     cluster: &Cluster,
     changelogs: &Changelogs,
     partition: i32,
 ) -> Result<(Offsets, Offsets), ClusterError> {
     let (mut starts, mut ends) = (Offsets::new(), Offsets::new());
     for kind in StoreKind::BOTH {
-        let (start, end) = cluster.bounds(changelogs.name(kind), partition)?;
+        let (start, end) = match changelogs.topic(kind).is_missing() {
+            true => (0, 0),
+            false => cluster.bounds(changelogs.name(kind), partition)?,
+        };
         starts.insert(kind, start);
         ends.insert(kind, end);
     }

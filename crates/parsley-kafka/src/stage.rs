@@ -10,7 +10,7 @@ use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
 use parsley_stage::{App, Stage, TaskConfig, TickTopicWidth, TopicInfo};
 
 use crate::changelog::{self, Changelog, ChangelogError};
-use crate::cluster::{self, ANSWER, Cluster, ClusterError};
+use crate::cluster::{self, Cluster, ClusterError};
 use crate::config::KafkaConfig;
 use crate::names;
 use crate::restore::Changelogs;
@@ -101,6 +101,9 @@ impl StageError {
         }
     }
 }
+
+/// What there is of a changelog: `None` where it can be made, or all that does not fit, what a start refuses first.
+pub(crate) type Examined = Result<Option<Changelog>, Vec<StageError>>;
 
 fn listed(partitions: &BTreeMap<String, i32>) -> String {
     let each: Vec<String> = partitions
@@ -230,6 +233,11 @@ impl Declared {
         access
     }
 
+    /// The changelogs, that of the ordering state first.
+    pub(crate) fn changelogs(&self) -> [&str; 2] {
+        [&self.ordering_changelog, &self.fold_changelog]
+    }
+
     /// What of the stage's topics does not fit the declaration, as a start refuses it, the first first. `found` has each that was asked for.
     pub(crate) fn faults(&self, found: &BTreeMap<String, Option<TopicInfo>>) -> Vec<StageError> {
         let mut faults = Vec::new();
@@ -308,10 +316,19 @@ impl Declared {
         &self,
         cluster: &Cluster,
         width: i32,
-    ) -> [(&str, Result<Option<Changelog>, StageError>); 2] {
+    ) -> [(&str, Examined); 2] {
         [&self.ordering_changelog, &self.fold_changelog].map(|name| {
-            let found = changelog::examine(&self.config, cluster, name, width);
-            (name.as_str(), found.map_err(|error| self.refused(error)))
+            let refused = |faults: Vec<ChangelogError>| {
+                let refused = faults.into_iter().map(|fault| self.refused(fault));
+                Err(refused.collect())
+            };
+            let found = match changelog::examine(&self.config, cluster, name, width) {
+                Ok(Some(found)) if found.faults.is_empty() => Ok(Some(found.changelog)),
+                Ok(Some(found)) => refused(found.faults),
+                Ok(None) => Ok(None),
+                Err(error) => refused(vec![error]),
+            };
+            (name.as_str(), found)
         })
     }
 
@@ -325,53 +342,41 @@ impl Declared {
         let width = width_of(&partitions);
         let inputs: Vec<&str> = partitions.keys().map(String::as_str).collect();
         self.check_settings(&inputs)?;
+        let ensure = |name: &str| {
+            let found = changelog::ensure(&self.config, cluster, name, width);
+            found.map_err(|error| self.refused(error))
+        };
+        let changelogs = [
+            ensure(&self.ordering_changelog)?,
+            ensure(&self.fold_changelog)?,
+        ];
+        Ok(self.resolved(found, changelogs))
+    }
+
+    /// The stage's topics as they were found, and its changelogs.
+    pub(crate) fn resolved(
+        &self,
+        found: BTreeMap<String, Option<TopicInfo>>,
+        changelogs: [Changelog; 2],
+    ) -> Resolved {
         let mut topics: BTreeMap<String, TopicInfo> = found
             .into_iter()
             .filter_map(|(name, info)| Some((name, info?)))
             .collect();
         // It is no topic of the stage, and goes by no name in what the stage is told.
         let audit = self.audit.as_deref().and_then(|name| topics.remove(name));
-        let ensure = |name: &str| {
-            let found = changelog::ensure(&self.config, cluster, name, width);
-            found.map_err(|error| self.refused(error))
-        };
-        let changelogs = Changelogs {
-            topics: [
-                ensure(&self.ordering_changelog)?,
-                ensure(&self.fold_changelog)?,
-            ],
-            names: [self.ordering_changelog.clone(), self.fold_changelog.clone()],
-        };
         let names = topics
             .iter()
             .map(|(name, info)| (info.id, Arc::from(name.as_str())))
             .collect();
-        Ok(Resolved {
+        Resolved {
             topics,
             names,
-            changelogs,
+            changelogs: Changelogs {
+                names: [self.ordering_changelog.clone(), self.fold_changelog.clone()],
+                topics: changelogs,
+            },
             audit: audit.map(|info| info.id),
-        })
-    }
-
-    pub(crate) fn ordering_changelog(&self) -> &str {
-        &self.ordering_changelog
-    }
-
-    /// Whether the ordering changelog is not there, or has nothing of a partition.
-    pub(crate) fn has_no_state(
-        &self,
-        cluster: &Cluster,
-        partition: i32,
-    ) -> Result<bool, ClusterError> {
-        let name = &*self.ordering_changelog;
-        let found = cluster.topics_at_once(&[name], ANSWER)?;
-        match found.get(name).copied().flatten() {
-            Some(topic) if partition < topic.partitions => {
-                let (log_start, end) = cluster.bounds(name, partition)?;
-                Ok(log_start == end)
-            }
-            _ => Ok(true),
         }
     }
 

@@ -15,6 +15,9 @@ const CACHE_BYTES: usize = 4 << 20;
 /// After how many steps a task's state is made durable here. What a crash takes back is read from the changelog again.
 const DURABLE_EVERY: u32 = 64;
 
+/// The database of a task, in its directory.
+const FILE: &str = "state.redb";
+
 const META: &[u8] = b"m";
 
 /// The first byte of keys of the ordering changelog that are the host's own: those of the layout are text. The rest of such a key is the
@@ -35,6 +38,8 @@ pub(crate) enum StoreKind {
 }
 
 impl StoreKind {
+    pub(crate) const ORDERING: [Self; 1] = [Self::Ordering];
+
     pub(crate) const BOTH: [Self; 2] = [Self::Ordering, Self::Fold];
 
     fn prefix(self) -> u8 {
@@ -118,7 +123,7 @@ impl TaskState {
             reason: error.to_string(),
         };
         fs::create_dir_all(dir).map_err(failed)?;
-        let path = dir.join("state.redb");
+        let path = dir.join(FILE);
         if path.try_exists().map_err(failed)? {
             match Database::open(&path, CACHE_BYTES) {
                 Ok(database) => {
@@ -135,6 +140,11 @@ impl TaskState {
             }
         }
         Self::new(path).map(|state| (state, None))
+    }
+
+    /// Whether a directory has something of a task.
+    pub(crate) fn is_kept(dir: &Path) -> bool {
+        dir.join(FILE).exists()
     }
 
     fn new(path: PathBuf) -> Result<Self, StateError> {

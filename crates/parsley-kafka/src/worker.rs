@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use parsley_core::{Channel, Refusal, RefusalCode, TopicId};
+use parsley_core::{Channel, Offset, Refusal, RefusalCode, TopicId};
 use parsley_stage::TaskError;
 use parsley_stage::meter::StageMeter;
 use parsley_stage::watch::TaskWatch;
@@ -26,6 +26,7 @@ use crate::native::{self, EventConsumer};
 use crate::producer::{ProduceError, Producer};
 use crate::restore::Restore;
 use crate::stage::{Declared, Resolved, StopFlag};
+use crate::state::StoreKind;
 
 mod ahead;
 mod denied;
@@ -36,6 +37,7 @@ mod step;
 mod task;
 mod telling;
 mod ticks;
+mod trial;
 mod trouble;
 mod unmarked;
 mod watch;
@@ -47,6 +49,7 @@ use late::Late;
 pub(crate) use task::Counts;
 use task::{ClusterFacts, RunningTask, Slot};
 pub(crate) use ticks::Ticks;
+pub(crate) use trial::Trial;
 pub(crate) use trouble::Trouble;
 pub(crate) use unmarked::Unmarked;
 use watch::Watch;
@@ -356,16 +359,17 @@ impl<'a> Session<'a> {
                         partition,
                         &declared.task_dir(partition),
                         now_ms(),
+                        &StoreKind::BOTH,
                     )?;
-                    if let Some(found) = restore.cut() {
-                        let refusal = Refusal::of_node(RefusalCode::StateLost, found);
+                    if let Some(refusal) = restore.refusal() {
                         return Err(Trouble::task(partition, TaskError::Refused(refusal)));
                     }
                     *slot = Slot::Restoring(Box::new(restore));
                 }
                 Some(Slot::Restoring(restore)) => {
                     let mut log = ClusterFacts {
-                        consumer: &self.consumer,
+                        committed: None,
+                        asker: self.consumer.consumer(),
                         cluster: &self.cluster,
                         declared,
                         resolved: &self.resolved,
@@ -546,11 +550,7 @@ impl<'a> Session<'a> {
             && let Some(Slot::Running(task)) = self.slots.get(&partition)
         {
             let position = task.positions.get(&channel).copied().unwrap_or(0);
-            let found = format!(
-                "the log does not have this position any more: {}",
-                error.reason
-            );
-            let refusal = Refusal::at(RefusalCode::PositionsLost, channel, position, found);
+            let refusal = position_lost(channel, position, &error.reason);
             return Err(Trouble::task(partition, TaskError::Refused(refusal)));
         }
         if error.fatal || is_denial(error.code) {
@@ -560,6 +560,12 @@ impl<'a> Session<'a> {
         tracing::debug!(%error, "the consumer reports");
         Ok(())
     }
+}
+
+/// A position at which the log has nothing, and will have nothing that belongs there.
+fn position_lost(channel: Channel, position: Offset, reason: &str) -> Refusal {
+    let found = format!("the log does not have this position any more: {reason}");
+    Refusal::at(RefusalCode::PositionsLost, channel, position, found)
 }
 
 /// A producer that shares its transactional id with none before it (decisions K19 and K27).
@@ -592,7 +598,7 @@ fn smallest_limit(declared: &Declared, resolved: &Resolved) -> Option<usize> {
     }
 }
 
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

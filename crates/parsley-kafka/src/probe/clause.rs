@@ -1,5 +1,7 @@
 //! What a cluster owes an application.
 
+use parsley_core::RefusalCode;
+
 use super::{ProbeError, is_denied};
 use crate::changelog::ChangelogError;
 use crate::stage::StageError;
@@ -34,17 +36,29 @@ pub enum Clause {
     PositionsShown,
     /// What the group has not been delivered is still there (G10).
     PositionsKept,
-    /// Where the group has positions, there is state (G11).
+    /// Where the group has positions, there is state (G11), and its changelogs belong together.
     StateKept,
+    /// The stored state may be read back.
+    StateReadable,
+    /// The stored state is as it was written (G7).
+    StateTrusted,
+    /// The group's positions do not lie beyond the state (G16).
+    PositionsCovered,
+    /// An input that holds records is still declared, and still there (G8, G9).
+    HeldInputs,
+    /// The cluster shows the topics that the stored state has to do with and the declaration does not.
+    FormerTopicShown,
     /// What the group has not been delivered is not about to be deleted.
     RetentionBeyondLag,
     /// The brokers take transactions that last as long as the host's.
     TransactionTimeout,
+    /// The transactional ids of the host's producers may be used.
+    TransactionalIds,
 }
 
 impl Clause {
     /// All clauses.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 22] = [
         Self::Configuration,
         Self::TopicThere,
         Self::TopicShown,
@@ -59,8 +73,14 @@ impl Clause {
         Self::PositionsShown,
         Self::PositionsKept,
         Self::StateKept,
+        Self::StateReadable,
+        Self::StateTrusted,
+        Self::PositionsCovered,
+        Self::HeldInputs,
+        Self::FormerTopicShown,
         Self::RetentionBeyondLag,
         Self::TransactionTimeout,
+        Self::TransactionalIds,
     ];
 
     /// The clause's code. It stays the same in later versions.
@@ -80,8 +100,14 @@ impl Clause {
             Self::PositionsShown => "probe-positions-shown",
             Self::PositionsKept => "probe-positions-kept",
             Self::StateKept => "probe-state-kept",
+            Self::StateReadable => "probe-state-readable",
+            Self::StateTrusted => "probe-state-trusted",
+            Self::PositionsCovered => "probe-positions-covered",
+            Self::HeldInputs => "probe-held-inputs",
+            Self::FormerTopicShown => "probe-former-topic-shown",
             Self::RetentionBeyondLag => "probe-retention-beyond-lag",
             Self::TransactionTimeout => "probe-transaction-timeout",
+            Self::TransactionalIds => "probe-transactional-ids",
         }
     }
 
@@ -103,7 +129,15 @@ impl Clause {
                 "docs/protocol.md, Guards, G10 vc-positions-lost"
             }
             Self::StateKept => "docs/protocol.md, Guards, G11 vc-state-lost",
+            Self::StateReadable => "docs/operations.md, Access",
+            Self::StateTrusted => "docs/protocol.md, Guards, G7 vc-corrupt-state",
+            Self::PositionsCovered => "docs/protocol.md, Guards, G16 vc-positions-ahead",
+            Self::HeldInputs => {
+                "docs/protocol.md, Guards, G8 vc-removed-input-held, G9 vc-deleted-input-held"
+            }
+            Self::FormerTopicShown => "docs/protocol.md, Scope changes; decision K11",
             Self::TransactionTimeout => "docs/operations.md, Sizing; decision K38",
+            Self::TransactionalIds => "docs/operations.md, Access; decision K42",
         }
     }
 
@@ -120,7 +154,9 @@ impl Clause {
             }
             Self::CoPartition => "give all inputs of the stage the same number of partitions",
             Self::TickTopic => "create the tick topic anew with that number of partitions",
-            Self::NotCompacted => "set cleanup.policy=delete, or copy what is there elsewhere",
+            Self::NotCompacted => {
+                "set cleanup.policy=delete, or copy what is there to another topic"
+            }
             Self::Account => {
                 "name a topic of its own, with a partition for each task of the widest stage"
             }
@@ -128,20 +164,38 @@ impl Clause {
                 "nothing has to be done if the host may make it; otherwise create it with cleanup.policy=compact and a partition for each task"
             }
             Self::ChangelogPolicy => "set cleanup.policy=compact on it",
-            Self::TaskWidth => "restore the former partition count, or reset the application",
+            Self::TaskWidth => RefusalCode::TaskWidth.remedy(),
             Self::PositionsShown => {
                 "grant Read on the group, or see why its coordinator does not answer"
             }
-            Self::PositionsKept => {
-                "lengthen retention, then reset the application's positions and state"
-            }
-            Self::StateKept => {
-                "restore the changelog, or reset the group's positions along with it"
-            }
+            Self::PositionsKept => RefusalCode::PositionsLost.remedy(),
+            Self::StateKept => RefusalCode::StateLost.remedy(),
+            Self::StateReadable => "grant Read",
+            Self::StateTrusted => RefusalCode::CorruptState.remedy(),
+            Self::PositionsCovered => RefusalCode::PositionsAhead.remedy(),
+            Self::HeldInputs => RefusalCode::RemovedInputHeld.remedy(),
+            Self::FormerTopicShown => "grant Describe on it",
             Self::RetentionBeyondLag => "lengthen retention.ms, or have the application catch up",
             Self::TransactionTimeout => {
                 "keep it within what every broker sets, which brokers show to those with DescribeConfigs on the cluster"
             }
+            Self::TransactionalIds => "grant Write and Describe on transactional ids",
+        }
+    }
+}
+
+impl Clause {
+    /// The clause that a guard's refusal of a task that opens is about.
+    pub(super) fn of_refusal(code: RefusalCode) -> Self {
+        match code {
+            RefusalCode::MissingSink => Self::TopicThere,
+            RefusalCode::RemovedInputHeld | RefusalCode::DeletedInputHeld => Self::HeldInputs,
+            RefusalCode::PositionsLost => Self::PositionsKept,
+            RefusalCode::StateLost => Self::StateKept,
+            RefusalCode::TaskWidth => Self::TaskWidth,
+            RefusalCode::PositionsAhead => Self::PositionsCovered,
+            // The others are no refusals of an opening but G7.
+            _ => Self::StateTrusted,
         }
     }
 }

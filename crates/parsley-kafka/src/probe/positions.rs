@@ -1,4 +1,4 @@
-//! What the group's positions say: whether what is to be delivered is still there, and the state that belongs to it.
+//! The group's positions, and how long what is to be delivered has been kept.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -19,20 +19,20 @@ use crate::stage::Declared;
 const POSITIONS: Duration = Duration::from_secs(5);
 
 /// A partition of an input, and where the group reads on.
-struct Position {
-    topic: String,
-    partition: i32,
-    offset: Offset,
+pub(super) struct Position {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    pub(super) offset: Offset,
 }
 
 impl Probe {
-    /// Judges the positions of a stage's group, if it has any.
+    /// The positions of a stage's group, where they are shown. Notes what retention is about to take.
     pub(super) fn positions(
         &mut self,
         declared: &Declared,
         cluster: &Cluster,
         inputs: &BTreeMap<String, i32>,
-    ) -> Result<(), ProbeError> {
+    ) -> Result<Option<Vec<Position>>, ProbeError> {
         let name = &*declared.stage_name;
         let mut client = declared.config.client();
         client
@@ -46,39 +46,17 @@ impl Probe {
             // The coordinator of a group that is denied is looked for until the time is over; topics were answered for just now.
             Err(error) if is_denied(&error) || error.is_time_out() => {
                 self.error(Clause::PositionsShown, Some(name), [], error.to_string());
-                return Ok(());
+                return Ok(None);
             }
             Err(error) => return Err(error.into()),
         };
-        let mut stateless: BTreeMap<i32, bool> = BTreeMap::new();
         for at in &committed {
             let (log_start, end) = cluster.bounds(&at.topic, at.partition)?;
-            let place = format!("{}/{}", at.topic, at.partition);
-            if at.offset < log_start {
-                let found = format!(
-                    "the group {} is to go on at offset {} of {place}, and the log starts at {log_start}",
-                    declared.group, at.offset
-                );
-                let topics = [at.topic.clone()];
-                self.error(Clause::PositionsKept, Some(name), topics, found);
-            } else if at.offset < end {
+            if (log_start..end).contains(&at.offset) {
                 self.retention(declared, &asker, at)?;
             }
-            if let std::collections::btree_map::Entry::Vacant(unseen) =
-                stateless.entry(at.partition)
-            {
-                let is_empty = declared.has_no_state(cluster, at.partition)?;
-                if *unseen.insert(is_empty) {
-                    let changelog = declared.ordering_changelog().to_owned();
-                    let found = format!(
-                        "the group {} has committed positions of partition {}, and {changelog} has nothing of it",
-                        declared.group, at.partition
-                    );
-                    self.error(Clause::StateKept, Some(name), [changelog], found);
-                }
-            }
         }
-        Ok(())
+        Ok(Some(committed))
     }
 
     /// Whether the next record of a partition has lived for more than half of the time that it is kept.

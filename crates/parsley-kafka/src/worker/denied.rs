@@ -11,7 +11,7 @@ use rdkafka::types::RDKafkaErrorCode::{
 use super::Trouble;
 use crate::cluster::Cluster;
 use crate::producer::ProduceError;
-use crate::restore::RestoreError;
+use crate::restore::{self, RestoreError};
 use crate::stage::Declared;
 use crate::topic::Permitted;
 
@@ -72,7 +72,7 @@ impl fmt::Display for Grant {
 
 impl Trouble {
     /// The same, with what is to be granted where the cluster denies something. It is asked which topic it is if nothing else tells.
-    pub(super) fn with_grant(self, declared: &Declared, cluster: Option<&Cluster>) -> Self {
+    pub(crate) fn with_grant(self, declared: &Declared, cluster: Option<&Cluster>) -> Self {
         let (code, topic) = match &self {
             Self::Produce(
                 ProduceError::Abort { source, .. } | ProduceError::Fatal { source, .. },
@@ -84,7 +84,10 @@ impl Trouble {
             _ => (None, None),
         };
         let grant = match (code, topic) {
-            (Some(GroupAuthorizationFailed), _) => Grant::Group(declared.group.clone()),
+            (Some(GroupAuthorizationFailed), _) => Grant::Group(match &self {
+                Self::Restore(_) => restore::group(&declared.group),
+                _ => declared.group.clone(),
+            }),
             (Some(TransactionalIdAuthorizationFailed), _) => {
                 Grant::TransactionalIds(format!("{}-", declared.group))
             }

@@ -12,14 +12,13 @@ use parsley_stage::opening::{self, Bounds, LogFacts};
 use parsley_stage::sweep::Sweep;
 use parsley_stage::{Processed, RawSend, StepCommit, Task, TaskError};
 use rdkafka::TopicPartitionList;
-use rdkafka::consumer::Consumer;
+use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::Timestamp;
 
 use super::Trouble;
 use crate::cluster::{self, ANSWER, Cluster, ClusterError};
 use crate::event;
 use crate::known::KnownTopics;
-use crate::native::EventConsumer;
 use crate::restore::Restore;
 use crate::stage::{Declared, Resolved};
 use crate::state::{self, Checkpoint, StoreKind, TaskState};
@@ -77,7 +76,10 @@ pub(crate) struct Counts {
 
 /// A log on a cluster, asked before a task opens.
 pub(super) struct ClusterFacts<'a> {
-    pub(super) consumer: &'a EventConsumer,
+    /// The positions of the group, where they were asked for before the state was read.
+    pub(super) committed: Option<BTreeMap<Channel, Offset>>,
+    /// A read-committed client of the group.
+    pub(super) asker: &'a BaseConsumer,
     pub(super) cluster: &'a Cluster,
     pub(super) declared: &'a Declared,
     pub(super) resolved: &'a Resolved,
@@ -119,8 +121,7 @@ impl ClusterFacts<'_> {
     }
 
     fn stable(&self, name: &str, channel: Channel) -> Result<Offset, ClusterError> {
-        let client = self.consumer.consumer();
-        let bounds = cluster::watermarks(client, name, channel.partition);
+        let bounds = cluster::watermarks(self.asker, name, channel.partition);
         let (_, stable) =
             bounds.map_err(|source| ClusterError::request(format!("the end of {name}"), source))?;
         Ok(stable)
@@ -138,8 +139,7 @@ impl ClusterFacts<'_> {
         }
         let what = || format!("committed positions of {}", self.declared.group);
         let committed = self
-            .consumer
-            .consumer()
+            .asker
             .committed_offsets(list, timeout)
             .map_err(|source| ClusterError::request(what(), source))?;
         let mut positions = BTreeMap::new();
@@ -169,7 +169,10 @@ impl LogFacts for ClusterFacts<'_> {
     type Error = ClusterError;
 
     fn positions(&mut self, partition: i32) -> Result<BTreeMap<Channel, Offset>, ClusterError> {
-        self.positions_within(partition, ANSWER)
+        match self.committed.take() {
+            Some(committed) => Ok(committed),
+            None => self.positions_within(partition, ANSWER),
+        }
     }
 
     fn partitions(&mut self, topic: TopicId) -> Result<Option<i32>, ClusterError> {
@@ -253,7 +256,7 @@ impl RunningTask {
             Box::new(ordering),
             Box::new(state.store(StoreKind::Fold)),
         )
-        .map_err(|error| Trouble::task(partition, error))?;
+        .map_err(|error| Trouble::task(partition, told_by_name(error, log.known)))?;
         let committed: BTreeMap<Channel, Offset> = task.resume_positions().into_iter().collect();
         let positions = task
             .inputs()
@@ -466,6 +469,9 @@ fn check_fold_changelog(
     );
     let lost = match state.fold_changelog()? {
         Some(known) if known == found => return Ok(false),
+        Some(known) if changelogs.topic(StoreKind::Fold).is_missing() => {
+            format!("the state was written beside {name} {known}, which is gone")
+        }
         Some(known) => format!("the state was written beside {name} {known}, which is {found} now"),
         None if state.is_empty(StoreKind::Ordering)? && !state.is_empty(StoreKind::Fold)? => {
             let ordering = changelogs.name(StoreKind::Ordering);
@@ -475,6 +481,16 @@ fn check_fold_changelog(
     };
     let refusal = Refusal::of_node(RefusalCode::StateLost, lost);
     Err(Trouble::task(partition, TaskError::Refused(refusal)))
+}
+
+/// Says of a refusal by which name its topic goes: the protocol knows identities alone.
+fn told_by_name(mut error: TaskError, known: &KnownTopics) -> TaskError {
+    if let TaskError::Refused(refusal) = &mut error
+        && let Some(name) = refusal.channel.and_then(|at| known.name(at.topic))
+    {
+        refusal.found = format!("topic {name}: {}", refusal.found);
+    }
+    error
 }
 
 fn record_of(channel: Channel, record: event::Record) -> Record {

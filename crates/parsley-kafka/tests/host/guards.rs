@@ -35,7 +35,9 @@ fn g6_a_sink_that_is_gone_is_refused() {
     delete_topic(&output);
     plain.append(&input, To::Key, &[("k", "2")]);
     assert_eq!(wait_for_refusal(&running).0, "vc-missing-sink");
-    running.stop();
+    let status = running.stop();
+    let refused = status.refused()[0].2.to_string();
+    assert!(refused.contains("topic g6-out: the declared"), "{refused}");
     assert_eq!(committed("g6-copy", &input, 0), Some(1));
 }
 

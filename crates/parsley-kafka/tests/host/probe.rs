@@ -5,6 +5,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use kafka_cluster::{Operation, Resource};
+use parsley_core::layout::{StateKey, number_to_bytes};
 use parsley_kafka::probe::Clause;
 use parsley_kafka::{
     ClusterReport, Description, Finding, KafkaConfig, KafkaHost, KafkaRunning, Severity, TaskState,
@@ -31,6 +32,9 @@ fn the_error(app: &App, config: &KafkaConfig, account: Option<&str>, clause: Cla
     assert_eq!(errors.len(), 1, "{report}");
     assert_eq!(errors[0].clause, clause, "{report}");
     assert!(!report.is_fit());
+    // Once, whether the host's words end with it or not.
+    let told = errors[0].to_string();
+    assert_eq!(told.matches(clause.remedy()).count(), 1, "{told}");
     // By its description alone, as the command has it.
     let described = Description::of(app).to_string();
     let same = Description::from_toml(&described).unwrap().app().unwrap();
@@ -47,6 +51,17 @@ fn both_refuse(app: &App, config: &KafkaConfig, account: Option<&str>, clause: C
     }
     let refused = host.start(app).unwrap_err();
     assert_eq!(refused.to_string(), finding.found);
+    finding
+}
+
+/// A probe finds this, and a guard refuses the one task when it opens.
+fn both_refuse_a_task(app: &App, config: &KafkaConfig, clause: Clause, code: &str) -> Finding {
+    let finding = the_error(app, config, None, clause);
+    let running = start(config.clone(), app);
+    assert_eq!(wait_for_refusal(&running), (code.to_owned(), 0));
+    let status = running.stop();
+    assert_eq!(status.refused()[0].2.to_string(), finding.found);
+    assert_eq!(finding.task, Some(0), "{finding}");
     finding
 }
 
@@ -220,6 +235,20 @@ fn probe_finds_a_changelog_of_another_width() {
     let refused = host.start(&app).unwrap_err();
     assert_eq!(refused.to_string(), errors[0].found);
     assert!(errors[0].found.contains("vc-task-width"));
+    // What else does not fit of the same changelog is found along with it.
+    set_topic(
+        "probe-width-join-fold-changelog",
+        "cleanup.policy",
+        "delete",
+    );
+    let report = probe(&app, &config(&dir), None);
+    let clauses: Vec<Clause> = report.errors().map(|error| error.clause).collect();
+    let expected = [
+        Clause::TaskWidth,
+        Clause::TaskWidth,
+        Clause::ChangelogPolicy,
+    ];
+    assert_eq!(clauses, expected, "{report}");
 }
 
 #[test]
@@ -362,12 +391,187 @@ fn probe_finds_records_that_retention_took() {
     deliver_three(&app, &dir, &a);
     Foreign::plain().append(&a, To::Key, &[("k", "v"); 3]);
     delete_records(&a, 0, 5);
-    let finding = the_error(&app, &config(&dir), None, Clause::PositionsKept);
+    let clause = Clause::PositionsKept;
+    let finding = both_refuse_a_task(&app, &config(&dir), clause, "vc-positions-lost");
     assert_eq!(finding.topics, [a]);
-    assert!(finding.found.contains("offset 3") && finding.found.contains("starts at 5"));
-    let running = start(config(&dir), &app);
+}
+
+/// Appends an entry to the ordering changelog of [`joining`].
+fn write_state(name: &str, key: &[u8], value: Option<&[u8]>) {
+    let changelog = format!("{name}-join-state-changelog");
+    let mut record = BaseRecord::to(&changelog).key(key).partition(0);
+    record.payload = value;
+    let plain = Foreign::plain();
+    plain.0.send(record).map_err(|(error, _)| error).unwrap();
+    plain.flush();
+}
+
+/// G16, G8, G10, G7, one after the other on the state of one task: each is put right before the next.
+#[test]
+fn probe_finds_positions_and_state_that_do_not_fit() {
+    let name = "probe-unfit";
+    let [a, b, _] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    let (config, group) = (config(&dir), format!("{name}-join"));
+    let at_a = channel(&a, 0);
+    let running = start(config.clone(), &app);
+    let plain = Foreign::plain();
+    plain.append(&a, To::Key, &[("k", "v"); 3]);
+    wait_for_deliveries(&running, 3);
+    plain.append_with(&b, To::Key, ("k", "effect"), &stamp(&[(at_a, 50)], 0));
+    wait_until_held(&running, 1);
+    stop(&running);
+    assert_eq!(probe(&app, &config, None), ClusterReport::default());
+
+    move_position(&group, &a, 0, 4);
+    let clause = Clause::PositionsCovered;
+    let finding = both_refuse_a_task(&app, &config, clause, "vc-positions-ahead");
+    assert_eq!(finding.topics, [a.as_str()]);
+    move_position(&group, &a, 0, 3);
+
+    let (from, to) = (text_topic(&a), text_topic(&format!("{name}-out")));
+    let narrower = Stage::stateless("join").sink(&to).on(&from, |_, _| Ok(()));
+    let narrower = App::named(name).stage(narrower.build().unwrap());
+    let narrower = narrower.build().unwrap();
+    let clause = Clause::HeldInputs;
+    both_refuse_a_task(&narrower, &config, clause, "vc-removed-input-held");
+
+    // As if brokers had lost the end of the log.
+    let frontier = StateKey::Frontier(at_a).to_bytes();
+    write_state(name, &frontier, Some(&number_to_bytes(9)));
+    move_position(&group, &a, 0, 10);
+    let finding = the_error(&app, &config, None, Clause::PositionsKept);
+    assert_eq!(finding.topics, [a.as_str()]);
+    assert!(
+        finding.found.contains(&format!("{a} ends at 3")),
+        "{finding}"
+    );
+    let running = start(config.clone(), &app);
     assert_eq!(wait_for_refusal(&running).0, "vc-positions-lost");
-    running.stop();
+    let status = running.stop();
+    let refused = status.refused()[0].2.to_string();
+    let (said, _) = refused.split_once("any more: ").unwrap();
+    assert!(finding.found.starts_with(said), "{refused}");
+    write_state(name, &frontier, Some(&number_to_bytes(2)));
+    move_position(&group, &a, 0, 3);
+    assert_eq!(probe(&app, &config, None), ClusterReport::default());
+
+    let changelog = format!("{name}-join-state-changelog");
+    for (key, value) in [(&b"nonsense"[..], &b"v"[..]), (&frontier[..], b"no number")] {
+        write_state(name, key, Some(value));
+        let clause = Clause::StateTrusted;
+        let finding = both_refuse_a_task(&app, &config, clause, "vc-corrupt-state");
+        assert_eq!(finding.topics, [changelog.as_str()]);
+        write_state(name, b"nonsense", None);
+    }
+}
+
+/// What is left of the state is not the state. A directory that has all of it is as good.
+#[test]
+fn probe_finds_a_changelog_whose_head_was_deleted() {
+    let name = "probe-cut";
+    let [a, ..] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    deliver_three(&app, &dir, &a);
+    let changelog = format!("{name}-join-state-changelog");
+    set_topic(&changelog, "cleanup.policy", "delete");
+    delete_records(&changelog, 0, 1);
+    set_topic(&changelog, "cleanup.policy", "compact");
+    let elsewhere = config(tempfile::tempdir().unwrap());
+    both_refuse_a_task(&app, &elsewhere, Clause::StateKept, "vc-state-lost");
+    let report = probe(&app, &config(&dir), None);
+    assert!(report.is_fit(), "{report}");
+    assert_eq!(report.findings[0].clause, Clause::StateKept, "{report}");
+    assert_eq!(report.findings.len(), 1, "{report}");
+    deliver_three(&app, &dir, &a);
+}
+
+/// What somebody has begun in a changelog keeps its readers waiting, and the probe does not wait for longer than transactions may last.
+#[test]
+fn probe_notes_a_changelog_that_cannot_be_read_to_its_end() {
+    let name = "probe-open";
+    let [a, ..] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    deliver_three(&app, &dir, &a);
+    let changelog = format!("{name}-join-state-changelog");
+    let foreign = Foreign::transactional("probe-open-foreign");
+    foreign.begin();
+    foreign.append(&changelog, To::Partition(0), &[("k", "never")]);
+    let config = config(&dir).transaction_timeout(Duration::from_secs(1));
+    let report = probe(&app, &config, None);
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|note| (note.severity, note.clause, note.task))
+        .collect();
+    let expected = [(Severity::Note, Clause::StateTrusted, Some(0))];
+    assert_eq!(found, expected, "{report}");
+    foreign.abort();
+    assert_eq!(probe(&app, &config, None), ClusterReport::default());
+}
+
+/// State is read back under a group of its own.
+#[test]
+fn probe_finds_a_state_that_may_not_be_read_back() {
+    let name = "probe-back";
+    let [a, ..] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    deliver_three(&app, &dir, &a);
+    let group = format!("{name}-join-restore");
+    broker().deny(Resource::Group(&group)).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let finding = both_wait(&app, &config(&elsewhere), Clause::StateReadable);
+    let grant = format!("grant Read and Describe on group {group}");
+    assert!(finding.found.ends_with(&grant), "{finding}");
+    broker().allow(Resource::Group(&group)).unwrap();
+    let report = probe(&app, &config(&elsewhere), None);
+    assert_eq!(report, ClusterReport::default());
+}
+
+/// B13, of a topic that is declared no more.
+#[test]
+fn probe_finds_a_former_topic_that_is_denied() {
+    let name = "probe-former";
+    let (input, output) = copying_topics(name, 1);
+    create_topic("probe-former-b", 1);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(config(&dir), &copying(name));
+    Foreign::plain().append(&input, To::Key, &[("k", "v")]);
+    wait_for_deliveries(&running, 1);
+    stop(&running);
+    let (from, to) = (text_topic(&input), text_topic("probe-former-b"));
+    let other = Stage::stateless("copy").sink(&to).on(&from, |_, _| Ok(()));
+    let other = App::named(name).stage(other.build().unwrap());
+    let other = other.build().unwrap();
+    broker().deny(Resource::Topic(&output)).unwrap();
+    let finding = both_wait(&other, &config(&dir), Clause::FormerTopicShown);
+    assert!(finding.found.contains(&output), "{finding}");
+    broker().allow(Resource::Topic(&output)).unwrap();
+    assert_eq!(probe(&other, &config(&dir), None), ClusterReport::default());
+}
+
+/// Of each of the two permissions. What is asked leaves nothing behind that would fence who runs: it goes on.
+#[test]
+fn probe_finds_transactional_ids_that_are_denied() {
+    let name = "probe-ids";
+    let [a, ..] = joining_topics(name);
+    let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
+    let ids = Resource::TransactionalIds("probe-ids-join-");
+    broker().deny(ids).unwrap();
+    both_wait(&app, &config(&dir), Clause::TransactionalIds);
+    broker().allow(ids).unwrap();
+    broker().deny_one(ids, Operation::Write).unwrap();
+    both_wait(&app, &config(&dir), Clause::TransactionalIds);
+    broker().allow_one(ids, Operation::Write).unwrap();
+    let running = start(config(&dir), &app);
+    let plain = Foreign::plain();
+    for delivered in 1..=2 {
+        plain.append(&a, To::Key, &[("k", "v")]);
+        wait_for_deliveries(&running, delivered);
+        assert_eq!(probe(&app, &config(&dir), None), ClusterReport::default());
+    }
+    assert_eq!(running.status().workers[0].state, WorkerState::Running);
+    stop(&running);
 }
 
 /// G11.
@@ -377,16 +581,22 @@ fn probe_finds_positions_without_state() {
     let [a, ..] = joining_topics(name);
     let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
     deliver_three(&app, &dir, &a);
+    // The other changelog alone: it is not there yet, and then it is another.
+    delete_topic(&format!("{name}-join-fold-changelog"));
+    let finding = the_error(&app, &config(&dir), None, Clause::StateKept);
+    assert!(finding.found.contains("which is gone"), "{finding}");
+    let running = start(config(&dir), &app);
+    assert_eq!(wait_for_refusal(&running).0, "vc-state-lost");
+    running.stop();
+    both_refuse_a_task(&app, &config(&dir), Clause::StateKept, "vc-state-lost");
     let changelog = format!("{name}-join-state-changelog");
     delete_topic(&changelog);
     // Neither where it is missing nor where it was made again.
     for _ in 0..2 {
         let dir = tempfile::tempdir().unwrap();
-        let finding = the_error(&app, &config(&dir), None, Clause::StateKept);
+        let (config, clause) = (config(&dir), Clause::StateKept);
+        let finding = both_refuse_a_task(&app, &config, clause, "vc-state-lost");
         assert_eq!(finding.topics, [changelog.as_str()]);
-        let running = start(config(&dir), &app);
-        assert_eq!(wait_for_refusal(&running).0, "vc-state-lost");
-        running.stop();
     }
 }
 
@@ -492,6 +702,11 @@ fn probe_notes_brokers_that_do_not_show_how_long_transactions_last() {
         notes[0].found.contains("broker 1 does not show it"),
         "{report}"
     );
+    // A broker that may take any time is not asked whether ids may be used either.
+    let ids = |note: &&Finding| note.clause == Clause::TransactionalIds;
+    let notes: Vec<&Finding> = report.findings.iter().filter(ids).collect();
+    assert_eq!(notes.len(), 1, "{report}");
+    assert_eq!(notes[0].severity, Severity::Note);
     the_error(&app, &longer, None, Clause::TransactionTimeout);
 }
 
@@ -505,6 +720,17 @@ fn every_clause_has_a_code_of_its_own_and_says_what_to_do() {
         assert!(clause.code().starts_with("probe-"));
         assert!(!clause.written().is_empty() && !clause.remedy().is_empty());
         assert!(page.contains(&format!("`{}`", clause.code())), "{clause:?}");
+    }
+    // Its tests are here.
+    let is_test =
+        |word: &&str| word.starts_with("probe_finds_") || word.starts_with("probe_notes_");
+    let tests: Vec<&str> = page.split('`').filter(is_test).collect();
+    assert!(tests.len() > Clause::ALL.len());
+    for test in tests {
+        assert!(
+            include_str!("probe.rs").contains(&format!("fn {test}()")),
+            "{test}"
+        );
     }
 }
 
