@@ -78,6 +78,24 @@ fn both_wait(app: &App, config: &KafkaConfig, clause: Clause) -> Finding {
     finding
 }
 
+/// Whether the broker has kept a transactional id that begins so.
+fn has_kept_an_id(prefix: &str) -> bool {
+    let folder = std::fs::read_dir(broker().data_folder(1).unwrap()).unwrap();
+    let partitions = folder.map(|entry| entry.unwrap().path()).filter(|path| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("__transaction_state-")
+    });
+    let segments = partitions.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut logs = segments.map(|entry| entry.unwrap().path());
+    logs.any(|path| {
+        path.extension().is_some_and(|kind| kind == "log")
+            && std::fs::read(path)
+                .unwrap()
+                .windows(prefix.len())
+                .any(|part| part == prefix.as_bytes())
+    })
+}
+
 #[test]
 fn an_application_that_fits_is_found_to_fit_and_nothing_is_made() {
     let name = "probe-fit";
@@ -99,10 +117,12 @@ fn an_application_that_fits_is_found_to_fit_and_nothing_is_made() {
         );
     }
     assert!(changelogs.iter().all(|topic| id_of(topic).is_none()));
+    assert!(!has_kept_an_id("probe-fit-join-"));
     let running = start(config(&dir), &app);
     Foreign::plain().append(&format!("{name}-a"), To::Key, &[("k", "v")]);
     wait_for_deliveries(&running, 1);
     stop(&running);
+    assert!(has_kept_an_id("probe-fit-join-"), "of the host");
     assert_eq!(probe(&app, &config(&dir), None), ClusterReport::default());
 }
 
