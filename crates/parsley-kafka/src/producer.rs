@@ -54,8 +54,8 @@ type Tag = (i32, Channel);
 /// What became of the sends of a transaction, as far as it is known.
 #[derive(Default)]
 struct Reports {
-    /// Where the last send of each tag stands, of those since it was last asked for.
-    offsets: Vec<Option<Offset>>,
+    /// Where the first and the last send of each tag stand, of those since it was last asked for.
+    offsets: Vec<Option<(Offset, Offset)>>,
     /// Where the first send of each tag stands, of those of the transaction.
     firsts: Vec<Option<Offset>>,
     /// The send that failed first.
@@ -81,9 +81,9 @@ impl Failed {
     }
 }
 
-/// Where sends came to stand.
+/// Where sends came to stand: the first and the last of each task on each channel.
 #[derive(Debug, Default)]
-pub(crate) struct Acknowledged(BTreeMap<Tag, Offset>);
+pub(crate) struct Acknowledged(BTreeMap<Tag, (Offset, Offset)>);
 
 impl Acknowledged {
     /// What a task's sends came to.
@@ -91,12 +91,23 @@ impl Acknowledged {
         self.0
             .iter()
             .filter(|((of, _), _)| *of == task)
-            .map(|((_, channel), offset)| (*channel, *offset))
+            .map(|((_, channel), (_, last))| (*channel, *last))
             .collect()
     }
 
+    /// Where the first and the last of each channel stand, whosever they are.
+    pub(crate) fn spans(&self) -> BTreeMap<Channel, (Offset, Offset)> {
+        let mut spans = BTreeMap::new();
+        for (&(_, channel), &(first, last)) in &self.0 {
+            let span = spans.entry(channel).or_insert((first, last));
+            *span = (first.min(span.0), last.max(span.1));
+        }
+        spans
+    }
+
     pub(crate) fn on(&self, task: i32, channel: Channel) -> Option<Offset> {
-        self.0.get(&(task, channel)).copied()
+        let (_, last) = self.0.get(&(task, channel))?;
+        Some(*last)
     }
 }
 
@@ -129,10 +140,12 @@ impl ProducerContext for Context {
                 if reports.offsets.len() <= tag {
                     reports.offsets.resize(tag + 1, None);
                 }
-                let known = &mut reports.offsets[tag];
-                *known = (*known).max(Some(offset));
                 // One that the broker had seen before comes without its offset.
                 if offset >= 0 {
+                    let known = &mut reports.offsets[tag];
+                    *known = Some(known.map_or((offset, offset), |(first, last)| {
+                        (first.min(offset), last.max(offset))
+                    }));
                     if reports.firsts.len() <= tag {
                         reports.firsts.resize(tag + 1, None);
                     }
@@ -176,6 +189,20 @@ pub enum ProduceError {
         /// The topic's `max.message.bytes`, as far as it is known.
         limit: Option<usize>,
     },
+    /// A send was acknowledged at an offset that its log was known to be beyond. The topic that it went to may be another one under the name.
+    #[error(
+        "{topic}/{partition} was at offset {last} and is at {found} now: its log has lost its end, or the topic was made again"
+    )]
+    WentBack {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The last offset that was known.
+        last: Offset,
+        /// The offset of the send.
+        found: Offset,
+    },
     /// The transaction cannot be committed, and is to be aborted.
     #[error("{what}: {source}")]
     Abort {
@@ -210,10 +237,11 @@ impl ProduceError {
         }
     }
 
-    /// librdkafka's code.
+    /// librdkafka's code, if it has one.
     pub(crate) fn code(&self) -> Option<RDKafkaErrorCode> {
         match self {
             Self::TooLarge { .. } => Some(RDKafkaErrorCode::MessageSizeTooLarge),
+            Self::WentBack { .. } => None,
             Self::Abort { source, .. } | Self::Fatal { source, .. } => source.rdkafka_error_code(),
         }
     }
@@ -376,6 +404,15 @@ impl Producer {
             .context()
             .has_lost_answers
             .load(Ordering::Relaxed);
+    }
+
+    /// The name that a channel's sends go by; its identity, if it was sent nothing.
+    pub(crate) fn topic_of(&self, channel: Channel) -> String {
+        let target = self.targets.iter().find(|target| target.tag.1 == channel);
+        target.map_or_else(
+            || channel.topic.to_string(),
+            |target| self.topics[target.topic].0.clone(),
+        )
     }
 
     /// Its transactional id.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use parsley_core::{Changes, Offset, Refusal, RefusalCode};
+use parsley_core::{Changes, Channel, Offset, Refusal, RefusalCode};
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
@@ -253,6 +253,14 @@ impl Restore {
     pub(crate) fn is_put_off(&self) -> bool {
         self.put_off_until
             .is_some_and(|until| Instant::now() < until)
+    }
+
+    /// Where the changelogs were seen to end.
+    pub(crate) fn ends(&self, partition: i32) -> [(Channel, Offset); 2] {
+        StoreKind::BOTH.map(|kind| {
+            let channel = self.changelogs.topic(kind).topic.id.partition(partition);
+            (channel, self.targets[&kind])
+        })
     }
 
     /// Whether nothing is left to look for once everything is read.

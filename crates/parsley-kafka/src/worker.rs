@@ -30,6 +30,7 @@ use crate::state::StoreKind;
 
 mod ahead;
 mod denied;
+mod ends;
 mod failing;
 mod late;
 mod recover;
@@ -44,6 +45,7 @@ mod watch;
 
 use ahead::Ahead;
 pub(crate) use denied::is_denial;
+use ends::Ends;
 use failing::Failing;
 use late::Late;
 pub(crate) use task::Counts;
@@ -170,6 +172,8 @@ struct Session<'a> {
     watch: Watch,
     /// Topics of the stage that every broker has said are gone. None of them comes back.
     certainly_gone: BTreeSet<TopicId>,
+    /// How far the logs go that it sends to.
+    ends: Ends,
     known: KnownTopics,
     /// The topic of the record that was fed last.
     last_topic: Option<(Arc<str>, TopicId)>,
@@ -224,6 +228,7 @@ impl<'a> Session<'a> {
             late: Late::new(&worker.declared.delays),
             watch: Watch::default(),
             certainly_gone: BTreeSet::new(),
+            ends: Ends::default(),
             known,
             last_topic: None,
             worker,
@@ -386,7 +391,11 @@ impl<'a> Session<'a> {
                     };
                     self.worker.show_restored(partition, restore.progress().0);
                     self.slots.insert(partition, Slot::Assigned);
+                    let read = restore.ends(partition);
                     let task = RunningTask::open(*restore, log, partition)?;
+                    for (channel, end) in read.iter().chain(&task.ends).copied() {
+                        self.ends.read(channel, end);
+                    }
                     self.worker.watch_opened(partition, &task.task);
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
                     self.worker.ticks.opened(partition);

@@ -91,7 +91,7 @@ mod tests {
             ProduceError::Abort { source, .. } | ProduceError::Fatal { source, .. } => {
                 transaction_error(source).map(RDKafkaError::code)
             }
-            ProduceError::TooLarge { .. } => None,
+            ProduceError::TooLarge { .. } | ProduceError::WentBack { .. } => None,
         }
     }
 

@@ -211,14 +211,16 @@ impl Session<'_> {
     }
 
     /// Waits until what is sent is acknowledged, and reads ahead meanwhile (decision K18).
-    fn flush(&mut self, until: Instant) -> Result<Acknowledged, ProduceError> {
+    fn flush(&mut self, until: Instant) -> Result<Acknowledged, Trouble> {
         let Self {
             producer,
             consumer,
             ahead,
             ..
         } = self;
-        producer.flush(until, || ahead.read(consumer))
+        let acknowledged = producer.flush(until, || ahead.read(consumer))?;
+        self.follow(&acknowledged)?;
+        Ok(acknowledged)
     }
 
     /// Hands over what each task changed, for its changelogs.

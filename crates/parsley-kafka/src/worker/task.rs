@@ -43,6 +43,8 @@ pub(super) struct RunningTask {
     pub(super) positions: BTreeMap<Channel, Offset>,
     /// The positions that the group has committed, as far as this execution knows.
     committed: BTreeMap<Channel, Offset>,
+    /// Where the logs ended that it sends to, when it opened.
+    pub(super) ends: Vec<(Channel, Offset)>,
     /// Its part of the account of deliveries, if one is kept.
     account: Option<Account>,
     /// Inputs that are gone: nothing is read of them, and a position on one would be refused.
@@ -241,9 +243,16 @@ impl RunningTask {
             &mut log,
         )?;
         // The positions are known by now, and the state: no former owner of the partition can write to the account any more.
+        let mut ends: Vec<(Channel, Offset)> =
+            facts.ends.iter().map(|(&of, &end)| (of, end)).collect();
         let account = match &declared.audit {
             Some(topic) => {
                 let (_, end) = log.cluster.bounds(topic, partition)?;
+                ends.extend(
+                    resolved
+                        .audit
+                        .map(|topic| (topic.partition(partition), end)),
+                );
                 let stage = Arc::clone(&declared.stage_name);
                 Some(Account::begin(stage, partition, end))
             }
@@ -277,6 +286,7 @@ impl RunningTask {
             positions,
             committed,
             gone: log.gone.clone(),
+            ends,
             account,
             processed: Vec::new(),
             is_dirty: true,

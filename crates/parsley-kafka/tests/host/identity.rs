@@ -205,6 +205,33 @@ fn b12_a_sink_made_again_while_it_runs_is_refused() {
     check_stamps(&output, name, "copy", 1);
 }
 
+/// A sink that is made again, and sent to before anybody looks who it is: the client goes on under the name, and its record was committed to the new topic, with a claim on
+/// the old one's log. It stands at or below what was sent before, or at an end that was read, which no log has its next record at (decision K43). Where the log was empty there is
+/// no such offset, and the first record of all has it asked who the topic is.
+#[test]
+fn b12_nothing_is_committed_to_a_sink_made_again_before_the_next_check() {
+    for (name, is_sent_to) in [("again-unchecked", true), ("again-unsent", false)] {
+        let (input, output) = copying_topics(name, 1);
+        let dir = tempfile::tempdir().unwrap();
+        let mut config = config(&dir);
+        config.check_interval = BOUND * 10;
+        config.truncation_delay = BOUND * 20;
+        let running = start(config, &copying(name));
+        let plain = Foreign::plain();
+        if is_sent_to {
+            plain.append(&input, To::Key, &[("k", "1")]);
+            wait_for_deliveries(&running, 1);
+        } else {
+            wait_for_tasks(&running, 1);
+        }
+        make_again(&output);
+        plain.append(&input, To::Key, &[("k", "2")]);
+        assert_eq!(wait_for_refusal(&running).0, "vc-identity-changed");
+        running.stop();
+        assert_eq!(values(&output), [""; 0], "{name}");
+    }
+}
+
 /// Sends what it reads from `<name>-loop` back there, less one, until it is nothing.
 fn counting_down(name: &str) -> App {
     let topic = text_topic(&format!("{name}-loop"));
