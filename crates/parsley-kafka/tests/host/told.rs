@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parsley_core::{Header, RefusalCode, wire};
-use parsley_kafka::KafkaConfig;
+use parsley_kafka::{KafkaConfig, WorkerState};
 use parsley_stage::meter::{self, Metric};
 use parsley_stage::report::{HostKind, StateWord};
-use parsley_stage::{App, Stage};
+use parsley_stage::{App, Stage, Topic, codec};
 
 use crate::joining::*;
 use crate::telling::{Events, Metrics, forms_of};
@@ -143,7 +143,14 @@ fn no_event_says_what_a_record_says_and_failures_are_counted() {
         })
         .build()
         .unwrap();
-    let app = App::named(name).stage(judge).build().unwrap();
+    let numbers: Topic<String, u64> =
+        Topic::new("told-planted-numbers", codec::string(), codec::json());
+    create_topic(numbers.name(), 1);
+    let count = Stage::stateless("count")
+        .on(&numbers, |_, _| Ok(()))
+        .build()
+        .unwrap();
+    let app = App::named(name).stage(judge).stage(count).build().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let mut config = warning_soon(&dir);
     config.backoff_longest = Duration::from_millis(100);
@@ -185,6 +192,15 @@ fn no_event_says_what_a_record_says_and_failures_are_counted() {
     assert!(running.report().tasks[0].failed_steps > 0);
     set_topic(out.name(), "max.message.bytes", "100000");
     wait_for_deliveries(&running, 3);
+    // What cannot be decoded: the JSON codec quotes what it finds, here a text where a number is to be, and the status has its words.
+    let quoted = format!("{:?}", planted("quoted"));
+    plain.append(numbers.name(), To::Key, &[(&planted("key"), &quoted)]);
+    wait_for(&running, "what it found", |status| {
+        status.workers.iter().any(|worker| {
+            let state = &worker.state;
+            matches!(state, WorkerState::Retrying { message, attempt } if *attempt >= 2 && message.contains("planted/quoted"))
+        })
+    });
     send(
         &planted("refused"),
         &[Header::new(wire::CLOCK_HEADER, planted("clock"))],
@@ -194,10 +210,17 @@ fn no_event_says_what_a_record_says_and_failures_are_counted() {
     let report = &running.report().tasks[0];
     let expected = (StateWord::Refused, Some(RefusalCode::CorruptClock));
     assert_eq!((report.state, report.refusal), expected);
+    let status = running.status();
+    let refusals: Vec<String> = status
+        .refused()
+        .iter()
+        .map(|(.., refusal)| format!("{refusal} {refusal:?}"))
+        .collect();
     running.stop();
-    let all = events.all();
+    let all = format!("{}\n{}", events.all(), refusals.join("\n"));
     for part in [
         "panic failure",
+        "decode failure",
         "logic failure",
         "vc-corrupt-clock",
         "parsley::delivery",
@@ -205,11 +228,31 @@ fn no_event_says_what_a_record_says_and_failures_are_counted() {
         assert!(all.contains(part), "{part} was told of");
     }
     for what in [
-        "key", "panic", "error", "large", "refused", "header", "clock",
+        "key", "panic", "error", "large", "quoted", "refused", "header", "clock",
     ] {
         for form in forms_of(&planted(what)) {
             let found = all.lines().find(|line| line.contains(&form));
             assert_eq!(found, None, "{form}");
         }
     }
+}
+
+/// A sweep that the cluster does not answer skips its turn, which is counted. Here nobody leads the partition that is claimed on: there is none of that number.
+#[test]
+fn skipped_sweeps_are_counted() {
+    let metrics = Metrics::installed();
+    let name = "told-swept";
+    let (input, _) = copying_topics(name, 1);
+    create_topic("told-swept-far", 1);
+    let far = channel("told-swept-far", 0).topic.partition(7);
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(&dir);
+    config.sweep_interval = Duration::from_millis(100);
+    let running = start(config, &copying(name));
+    Foreign::plain().append_with(&input, To::Key, ("k", "v"), &stamp(&[(far, 0)], 0));
+    wait_for_deliveries(&running, 1);
+    let skipped = of(meter::SKIPPED_SWEEPS, name, "copy", "");
+    wait_until("a sweep was skipped", || metrics.counter(&skipped) > 0);
+    assert!(running.status().workers[0].unanswered > 0);
+    running.stop();
 }
