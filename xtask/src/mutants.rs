@@ -84,8 +84,9 @@ impl Tests {
             // Each job has a target folder of its own.
             .without_variable("CARGO_TARGET_DIR")
             .variable("CARGO_PROFILE_DEV_DEBUG", "0")
-            // A test that fails is all there is to know: no search for a smaller failure. The scripts are cut to what tells nearly all mutants.
+            // A test that fails is all there is to know: no search for a smaller failure. Cases and scripts are cut to what tells nearly all mutants.
             .variable("PROPTEST_MAX_SHRINK_ITERS", "0")
+            .variable("PROPTEST_CASES", "24")
             .variable("PARSLEY_MODEL_SCRIPTS", "40");
         for argument in only {
             run = run.argument(argument);

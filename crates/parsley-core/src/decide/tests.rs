@@ -318,6 +318,25 @@ fn claims_on_the_records_own_channel_are_left_out() {
 }
 
 #[test]
+fn claims_of_no_record_stand_on_no_channel_of_their_own() {
+    let zero = TopicId(Id { msb: 0, lsb: 0 });
+    for partition in [0, 1, i32::MAX] {
+        let on = zero.partition(partition);
+        let clock = Clock::from_claims(
+            [OffsetClaim {
+                channel: on,
+                offset: 0,
+            }],
+            [],
+        );
+        let snapshot = Snapshot(vec![Known::settled(Settled::Undefined)]);
+        let received = ReceivedChannels::new([on]);
+        let verdict = decide(Causes::of_no_record(&clock), &received, &snapshot);
+        assert!(matches!(verdict, Verdict::Blocked(_)), "{partition}");
+    }
+}
+
+#[test]
 fn the_first_unmet_claim_blocks_offsets_before_sequences() {
     let mut snapshot = Snapshot(vec![Known::settled(Settled::At(5)); 4]);
     let clock = Clock::from_claims(
