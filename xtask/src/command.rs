@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 /// Tests that passed and failed, summed over test binaries.
@@ -232,6 +233,15 @@ impl Run {
             self.checked(output.status)?;
         }
         Ok((String::from_utf8_lossy(&output.stdout).into_owned(), passed))
+    }
+
+    /// Runs it, and writes what it prints to a file. Whether it succeeded.
+    pub fn log_to(&self, log: &Path) -> Result<bool, Failure> {
+        let unwritable = |error| Failure::Unmet(format!("{}: {error}", log.display()));
+        let out = File::create(log).map_err(unwritable)?;
+        let errors = out.try_clone().map_err(unwritable)?;
+        let status = self.started(self.command().stdout(out).stderr(errors).status())?;
+        Ok(status.success())
     }
 
     /// Whether it can be started and succeeds; what it prints is dropped.

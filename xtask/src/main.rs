@@ -4,6 +4,7 @@ mod bench;
 mod broker;
 mod command;
 mod coverage;
+mod fuzz;
 mod gate;
 mod machine;
 mod mutants;
@@ -59,6 +60,8 @@ enum Task {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
         jobs: Option<u16>,
     },
+    /// Fuzz every decoder that meets bytes from outside, and print the figures as docs/verification.md has them
+    Fuzz(fuzz::Options),
     /// Run the Kafka host under faults on three brokers, judge what it delivered, and print the figures as docs/verification.md has them
     Nemesis {
         /// For how many minutes to disturb it
@@ -122,6 +125,7 @@ fn main() -> ExitCode {
         } => gate::run(quick, &only, report.as_deref()).map_err(Into::into),
         Task::Kafka { version, brokers } => broker::run(version, brokers),
         Task::Soak { seeds, jobs } => soak::run(seeds, jobs).map_err(Into::into),
+        Task::Fuzz(options) => fuzz::run(&options).map_err(Into::into),
         Task::Nemesis {
             minutes,
             seed,

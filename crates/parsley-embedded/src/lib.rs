@@ -11,6 +11,9 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod log;
 pub mod testing;

@@ -14,6 +14,9 @@ mod cluster;
 mod config;
 pub mod edge;
 mod event;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 mod host;
 mod known;
 mod names;

@@ -78,7 +78,7 @@ impl Checkpoint {
         *known = next.max(*known);
     }
 
-    fn to_bytes(self) -> Bytes {
+    pub(crate) fn to_bytes(self) -> Bytes {
         let mut value = Vec::with_capacity(56);
         for topic in self.topics {
             value.put_slice(topic.0.uuid().as_bytes());
@@ -90,7 +90,7 @@ impl Checkpoint {
         value.into()
     }
 
-    fn from_bytes(mut value: &[u8]) -> Option<Self> {
+    pub(crate) fn from_bytes(mut value: &[u8]) -> Option<Self> {
         if value.len() != 56 {
             return None;
         }

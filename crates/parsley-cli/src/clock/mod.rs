@@ -1,6 +1,6 @@
 //! `parsley clock`: clocks between their bytes and JSON (`docs/protocol.md`, Wire format).
 
-mod json;
+pub(crate) mod json;
 
 use std::io::Write;
 
@@ -45,7 +45,7 @@ pub struct ClockError {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Fault {
+pub(crate) enum Fault {
     #[error(transparent)]
     NotHexadecimal(#[from] NotHexadecimal),
     #[error("found a byte order mark, expected hexadecimal")]
@@ -91,7 +91,7 @@ pub fn encode(input: &Input, out: &mut impl Write) -> Result<(), Failure> {
     })
 }
 
-fn decoded(hexadecimal: &str) -> Result<parsley_core::Clock, Fault> {
+pub(crate) fn decoded(hexadecimal: &str) -> Result<parsley_core::Clock, Fault> {
     if hexadecimal.starts_with('\u{feff}') {
         return Err(Fault::ByteOrderMark);
     }

@@ -3,7 +3,7 @@
 mod audit;
 mod balances;
 mod builtin;
-mod command;
+pub(crate) mod command;
 mod error;
 mod feed;
 mod gate;
@@ -14,9 +14,9 @@ mod mirror;
 mod progress;
 mod retention;
 mod screen;
-mod status;
+pub(crate) mod status;
 mod taken;
-mod topology;
+pub(crate) mod topology;
 mod trace;
 mod watch;
 

@@ -2,10 +2,10 @@
 
 mod answer;
 mod line;
-mod names;
+pub(crate) mod names;
 mod run;
 
-use std::io::Write;
+use std::io::{self, BufReader, Read, Write};
 
 use parsley_core::StoreError;
 
@@ -52,14 +52,24 @@ impl ScriptError {
 
 /// Runs a script. Answers are written out before a line has to be waited for.
 pub fn run(input: &Input, out: &mut impl Write) -> Result<Exit, Failure> {
-    let mut lines = Lines::new(input.open()?, LINE_LIMIT);
+    let unreadable = |error| input.unreadable(error);
+    answer(input.open()?, unreadable, out)
+}
+
+/// Answers the lines that a reader has.
+pub(crate) fn answer<R: Read>(
+    reader: BufReader<R>,
+    unreadable: impl Fn(io::Error) -> Failure,
+    out: &mut impl Write,
+) -> Result<Exit, Failure> {
+    let mut lines = Lines::new(reader, LINE_LIMIT);
     let limit = lines.limit();
     let mut run = Run::new(out);
     let exit = loop {
         if lines.may_wait() {
             run.flush().map_err(Failure::Write)?;
         }
-        let Some((number, line)) = lines.next().map_err(|error| input.unreadable(error))? else {
+        let Some((number, line)) = lines.next().map_err(&unreadable)? else {
             break Ok(if run.refused() {
                 Exit::Refused
             } else {

@@ -7,7 +7,7 @@ mod names;
 mod progress;
 mod replay;
 mod run;
-mod seeds;
+pub(crate) mod seeds;
 mod shrink;
 mod table;
 

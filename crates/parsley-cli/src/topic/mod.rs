@@ -7,8 +7,8 @@ use clap::Subcommand;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-mod check;
-mod dump;
+pub(crate) mod check;
+pub(crate) mod dump;
 mod error;
 
 pub use error::TopicError;

@@ -15,7 +15,7 @@ use parsley_store::{Batch, Database, DatabaseError, Visitor};
 
 use super::partition::{Entry, FetchLimits, Fetched, record_bytes};
 
-mod directory;
+pub(crate) mod directory;
 pub(crate) mod entries;
 mod error;
 pub(crate) mod keys;

@@ -12,10 +12,10 @@ use uuid::Uuid;
 
 mod config;
 mod consumer;
-mod disk;
+pub(crate) mod disk;
 mod error;
 mod fetch;
-mod partition;
+pub(crate) mod partition;
 mod producer;
 mod settling;
 mod state;

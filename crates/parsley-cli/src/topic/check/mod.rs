@@ -13,7 +13,7 @@ mod causes;
 mod deliveries;
 mod dumps;
 mod finding;
-mod line;
+pub(crate) mod line;
 mod report;
 mod world;
 
@@ -34,23 +34,33 @@ const MALFORMED_SHOWN: u64 = 20;
 pub struct Options {
     /// Dumped topics (`parsley topic dump`) and traces (`parsley demo --trace`), mixed as they come; `-` reads standard input
     #[arg(value_name = "FILE", required = true)]
-    inputs: Vec<Input>,
+    pub(crate) inputs: Vec<Input>,
     /// How many violations are shown; all are counted
     #[arg(long, value_name = "N", default_value_t = 100)]
-    show: usize,
+    pub(crate) show: usize,
     /// A topic that is compacted: records and sequences may be missing there. May be given several times
     #[arg(long, value_name = "TOPIC")]
-    compacted: Vec<String>,
+    pub(crate) compacted: Vec<String>,
 }
 
 /// Judges the lines of all inputs together.
 pub fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
+    judge_lines(options, Input::open, out, &mut io::stderr())
+}
+
+/// Judges the lines of all inputs together, and names the malformed ones apart.
+pub(crate) fn judge_lines<R: BufRead>(
+    options: &Options,
+    open: impl Fn(&Input) -> Result<R, Failure>,
+    out: &mut impl Write,
+    apart: &mut impl Write,
+) -> Result<Exit, Failure> {
     let mut world = World::default();
     let mut findings = Findings::new(options.show);
     let (mut lines, mut malformed) = (0, 0);
     for (file, input) in options.inputs.iter().enumerate() {
         world.begin_file();
-        let mut reader = Lines::new(input.open()?, LINE_LIMIT);
+        let mut reader = Lines::new(open(input)?, LINE_LIMIT);
         let mut take = |place: Place, text: Result<&str, LineFault>| {
             lines += 1;
             match text.and_then(line::read) {
@@ -60,7 +70,7 @@ pub fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
                     if malformed <= MALFORMED_SHOWN {
                         let text = format!("{input}:{}: {fault}", place.line);
                         // What cannot be said is counted.
-                        let _ = writeln!(io::stderr(), "parsley: {}", plain(&text));
+                        let _ = writeln!(apart, "parsley: {}", plain(&text));
                     }
                 }
             }
@@ -78,7 +88,7 @@ pub fn run(options: &Options, out: &mut impl Write) -> Result<Exit, Failure> {
     out.flush().map_err(Failure::Write)?;
     if malformed > MALFORMED_SHOWN {
         let more = malformed - MALFORMED_SHOWN;
-        let _ = writeln!(io::stderr(), "parsley: {more} more lines are malformed");
+        let _ = writeln!(apart, "parsley: {more} more lines are malformed");
     }
     match (malformed, findings.total()) {
         (1.., _) => Ok(Exit::MalformedData),

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::property::Given;
 
 #[cfg(feature = "kafka")]
-mod line;
+pub(crate) mod line;
 #[cfg(feature = "kafka")]
 mod read;
 
@@ -64,7 +64,7 @@ enum Isolation {
 
 /// Where to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+pub(crate) enum From {
     Start,
     End,
     Offset(i64),
@@ -91,7 +91,7 @@ impl FromStr for From {
 /// Text names no place in a topic.
 #[derive(Debug, thiserror::Error)]
 #[error("expected an offset, `start`, `end`, or `@` and a timestamp in milliseconds")]
-struct NoPlace;
+pub(crate) struct NoPlace;
 
 /// Prints the records.
 #[cfg(feature = "kafka")]

@@ -125,13 +125,11 @@ impl Directory {
         File::open(path)
             .and_then(|file| file.take(200).read_to_end(&mut text))
             .map_err(|error| OpenError::io(path, &error))?;
-        let text = String::from_utf8_lossy(&text);
-        let text = text.trim_end();
-        match text.strip_prefix(FORMAT_TEXT) {
-            Some(number) if number == FORMAT.to_string() => Ok(()),
-            number => Err(OpenError::Format {
+        match other_format(&text) {
+            None => Ok(()),
+            Some(found) => Err(OpenError::Format {
                 dir: self.path.clone(),
-                found: shortened(number, text),
+                found,
                 expected: FORMAT,
             }),
         }
@@ -172,6 +170,16 @@ fn sync(dir: &Path) -> io::Result<()> {
         File::open(dir)?.sync_all()?;
     }
     Ok(())
+}
+
+/// What a format file says, for people, unless it is the format that this build reads and writes.
+pub(crate) fn other_format(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let text = text.trim_end();
+    match text.strip_prefix(FORMAT_TEXT) {
+        Some(number) if number == FORMAT.to_string() => None,
+        number => Some(shortened(number, text)),
+    }
 }
 
 /// What a format file says, for people.

@@ -142,7 +142,7 @@ impl Description {
         (parsed.to_bytes() == key).then_some(parsed)
     }
 
-    fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_bytes(&self) -> Bytes {
         match self {
             Self::Topic(id) => topic(*id),
             Self::Incarnations(name) => incarnations(name),
