@@ -254,11 +254,13 @@ fn a_task_ticks_again_once_its_failure_is_over() {
         .reached()
         .unwrap();
     assert_eq!(running.status().tasks[0].ticks, 0);
+    assert_eq!(running.report().tasks[0].ticks, 0);
     fails.store(false, Ordering::SeqCst);
     running
         .wait(|status| status.tasks[0].ticks >= 2 && status.tasks[0].delivered >= 3)
         .reached()
         .unwrap();
+    assert!(running.report().tasks[0].ticks >= 2);
     running.stop().unwrap();
 }
 

@@ -181,6 +181,7 @@ impl TaskStatus {
         }
         (report.received, report.dropped) = (self.received, self.dropped);
         (report.delivered, report.held) = (self.delivered, self.held);
+        report.ticks = self.ticks;
         (report.steps, report.failed_steps) = (self.steps, self.failed_steps);
         report.widest_clock_bytes = self.widest_clock_bytes;
         report.inputs.clone_from(&self.inputs);

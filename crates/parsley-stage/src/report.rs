@@ -97,6 +97,8 @@ pub struct TaskReport {
     pub dropped: u64,
     /// Records delivered to the logic.
     pub delivered: u64,
+    /// Ticks emitted.
+    pub ticks: u64,
     /// Records taken in and waiting for others, now.
     pub held: u64,
     /// Steps committed, those of openings included.
@@ -124,6 +126,7 @@ impl TaskReport {
             received: 0,
             dropped: 0,
             delivered: 0,
+            ticks: 0,
             held: 0,
             steps: 0,
             failed_steps: 0,
@@ -261,7 +264,7 @@ mod tests {
         let expected = json!({
             "application": "shop", "host": "kafka", "tasks": [{
                 "stage": "settle", "partition": 1, "state": "refused", "message": "too wide", "refusal": "vc-clock-too-wide",
-                "attempt": 0, "received": 0, "dropped": 0, "delivered": 0, "held": 0, "steps": 0, "failed_steps": 0,
+                "attempt": 0, "received": 0, "dropped": 0, "delivered": 0, "ticks": 0, "held": 0, "steps": 0, "failed_steps": 0,
                 "widest_clock_bytes": 0, "restoring": {"records": 3, "left": 4},
                 "inputs": [{"topic": "orders", "partition": 1, "position": 9, "lag": 2, "held": 1, "oldest_hold_ms": 250}],
             }],

@@ -557,7 +557,12 @@ impl Execution {
 
     /// Where the inputs are read. The lag is worked out when it is asked for.
     pub(crate) fn inputs(&self, context: &Context) -> Vec<InputStatus> {
-        let settled: BTreeMap<Channel, Settled> = self.task.settled().into_iter().collect();
+        // In channel order.
+        let settled = self.task.settled();
+        let settled_of = |channel: Channel| {
+            let found = settled.binary_search_by_key(&channel, |(channel, _)| *channel);
+            found.map_or(Settled::Undefined, |at| settled[at].1)
+        };
         context.telling.held_on(|held_on| {
             let input = |source: &Source| {
                 let (held, held_since_ms) = held_on(source.channel);
@@ -565,10 +570,7 @@ impl Execution {
                     topic: Arc::clone(&source.topic),
                     channel: source.channel,
                     position: source.position,
-                    settled: settled
-                        .get(&source.channel)
-                        .copied()
-                        .unwrap_or(Settled::Undefined),
+                    settled: settled_of(source.channel),
                     lag: 0,
                     held,
                     held_since_ms,

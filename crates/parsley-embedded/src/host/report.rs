@@ -51,7 +51,8 @@ pub struct StepReport {
     pub appended: Vec<AppendedSend>,
     /// The next position to read, of every input, behind the step.
     pub positions: BTreeMap<Channel, Offset>,
-    /// Whether the step ended because it was full. The next one goes on with its drain, and reads nothing.
+    /// Whether the step ended because it was full. The next one goes on with its drain, and reads nothing. A step can be full with the last
+    /// record that there was: the next one then delivers nothing.
     pub is_full: bool,
 }
 

@@ -125,6 +125,7 @@ impl TaskStatus {
         report.attempt = self.attempt();
         (report.received, report.dropped) = (self.received, self.dropped);
         (report.delivered, report.held) = (self.delivered, self.held);
+        report.ticks = self.ticks;
         (report.steps, report.failed_steps) = (self.steps, self.failed_steps);
         report.widest_clock_bytes = self.widest_clock_bytes as u64;
         report.inputs = self

@@ -1,4 +1,5 @@
 //! Small applications, and a look at what they did.
+// Each binary of tests uses a part of it.
 #![allow(dead_code)]
 
 pub mod dir;

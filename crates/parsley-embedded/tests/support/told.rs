@@ -1,4 +1,5 @@
 //! What a process tells of itself: a recorder of metrics and a subscriber to events, for all that a test binary runs.
+// Each binary of tests uses a part of it.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;

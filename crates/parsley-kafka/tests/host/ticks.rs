@@ -105,6 +105,15 @@ pub fn wait_for_ticks(running: &KafkaRunning, stage: &str, more: u64) {
                 *ticks >= before.get(partition).copied().unwrap_or(0) + more
             })
     });
+    // What everybody else is shown says so as well.
+    let report = running.report();
+    for (partition, ticks) in before {
+        let mut tasks = report.tasks.iter();
+        let task = tasks
+            .find(|task| task.stage == stage && task.partition == partition)
+            .expect("a task that ticked");
+        assert!(task.ticks >= ticks + more, "{task:?}");
+    }
 }
 
 fn timestamp(record: &Record) -> i64 {
