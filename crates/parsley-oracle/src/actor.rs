@@ -149,6 +149,11 @@ impl ActorState {
         &self.sends[self.sends_committed..]
     }
 
+    /// The open step's deliveries as the channels and what was delivered last from them before.
+    pub(crate) fn moved(&self) -> impl Iterator<Item = (Channel, Option<i64>)> + '_ {
+        self.moved.iter().copied()
+    }
+
     /// What sends that follow the latest input of the open step are put down to.
     pub(crate) fn latest_cause(&self, records: &[Record]) -> Sent {
         match self.step_inputs().last() {

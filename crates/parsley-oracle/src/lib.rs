@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod actor;
+mod digest;
 mod explain;
 mod ids;
 mod judge;

@@ -5,6 +5,7 @@
 //! how the end of a log, its high watermark and its last stable offset come apart ([`AppendMode::Interleaved`]).
 
 mod census;
+mod digest;
 mod log;
 #[cfg(test)]
 mod properties;
@@ -18,6 +19,7 @@ use parsley_core::{Channel, Offset, Record, TopicId};
 use thiserror::Error;
 
 pub use census::Census;
+pub(crate) use digest::TxnNames;
 use log::Log;
 
 /// When what was appended is replicated, and when the markers of a transaction are written.
@@ -30,7 +32,7 @@ pub enum AppendMode {
 }
 
 /// How a transaction ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
     /// Its records become visible.
     Committed,

@@ -43,6 +43,7 @@ mod chance;
 mod count;
 pub mod diagram;
 mod engine;
+pub mod explore;
 mod fault;
 pub mod host;
 mod logic;

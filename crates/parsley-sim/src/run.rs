@@ -225,7 +225,7 @@ impl Request<'_> {
 }
 
 /// A panic of whatever is judged, or of what judges it, is a violation as well: a run that ends in one has shown nothing.
-fn guarded(run: impl FnOnce() -> Result<(), Violation>) -> Option<Violation> {
+pub(crate) fn guarded(run: impl FnOnce() -> Result<(), Violation>) -> Option<Violation> {
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(outcome) => outcome.err(),
         Err(panic) => {

@@ -58,6 +58,11 @@ impl FoldStore {
         }
     }
 
+    /// What the step has staged so far.
+    pub(crate) fn changes(&self) -> &Changes {
+        self.staged.changes()
+    }
+
     pub(crate) fn take_changes(&mut self) -> Changes {
         self.staged.take_changes()
     }

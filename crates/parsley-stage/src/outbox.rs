@@ -58,6 +58,7 @@ pub(crate) struct Sink {
 }
 
 /// A collected emission, its partition chosen.
+#[derive(Debug)]
 pub(crate) struct Emission {
     pub(crate) topic: Arc<str>,
     pub(crate) channel: Channel,

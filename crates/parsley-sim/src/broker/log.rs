@@ -1,5 +1,7 @@
 //! One partition of the simulated broker.
 
+use std::hash::{Hash, Hasher};
+
 use parsley_core::{Offset, Record};
 
 use super::{Census, Fetched, Outcome, Txn};
@@ -187,6 +189,32 @@ impl Log {
             }
         }
         self.start = stable;
+    }
+
+    /// Tells `state` what stands here, but not whose it is.
+    pub(super) fn digest(&self, state: &mut impl Hasher) {
+        (self.start, self.high_watermark, self.entries.len()).hash(state);
+        for entry in &self.entries {
+            let shape = match entry {
+                Entry::Record { .. } => 0,
+                Entry::Removed => 1,
+                Entry::Aborted => 2,
+                Entry::Marker => 3,
+            };
+            state.write_u8(shape);
+            if let Entry::Record { record, .. } = entry {
+                (&record.key, &record.value, record.timestamp_ms).hash(state);
+                for header in &record.headers {
+                    (&header.name, &header.value).hash(state);
+                }
+            }
+        }
+    }
+
+    /// The transactions without a replicated marker here: each with its offsets, and whether its marker is written.
+    pub(super) fn unstable(&self) -> impl Iterator<Item = (Txn, &[Offset], bool)> {
+        let unstable = self.unstable.iter();
+        unstable.map(|of| (of.txn, &of.offsets[..], of.marker_written))
     }
 
     /// Adds what is below the last stable offset, from offset 0 on.

@@ -1,6 +1,7 @@
 //! A protocol without a task around it: the plan's emissions, stamped in order, with a wait at each change of partition.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -55,6 +56,8 @@ pub(crate) trait Protocol {
     fn holds(&self) -> Vec<Hold>;
     fn held(&self) -> u64;
     fn evidence_channels(&self) -> (BTreeSet<Channel>, BTreeSet<Channel>);
+    /// All that the protocol has in memory, as text.
+    fn in_memory(&self) -> impl fmt::Debug + '_;
 }
 
 /// What a bare protocol needs to know of its stage.
@@ -105,6 +108,7 @@ impl BareConfig {
 }
 
 /// A record before its stamp.
+#[derive(Debug)]
 struct Emitted {
     channel: Channel,
     timestamp_ms: i64,
@@ -134,6 +138,12 @@ impl<P: Protocol> Bare<P> {
             unacknowledged: BTreeSet::new(),
             deliveries: 0,
         }
+    }
+
+    /// All that is in memory, as text.
+    pub fn in_memory(&self) -> impl fmt::Debug + '_ {
+        let waiting = (&self.waiting, &self.ready, &self.unacknowledged);
+        (self.protocol.in_memory(), waiting, self.deliveries)
     }
 
     pub fn process_next(&mut self) -> Result<Option<Handed>, Stop> {
@@ -360,6 +370,10 @@ impl Protocol for NodeProtocol {
 
     fn held(&self) -> u64 {
         self.node.held()
+    }
+
+    fn in_memory(&self) -> impl fmt::Debug + '_ {
+        (&self.node, self.store.changes())
     }
 
     fn evidence_channels(&self) -> (BTreeSet<Channel>, BTreeSet<Channel>) {

@@ -5,6 +5,7 @@ mod bare;
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -247,6 +248,11 @@ impl Engine {
         drop_gone: &BTreeSet<TopicId>,
     ) -> Result<(), Stop> {
         each!(self, task => Ok(task.truncate(drop_below, drop_gone)?), bare => bare.protocol.truncate(drop_below, drop_gone))
+    }
+
+    /// Writes all that the task has in memory, as text.
+    pub fn write_memory(&self, out: &mut impl fmt::Write) -> fmt::Result {
+        each!(self, task => write!(out, "{:?}", task.in_memory()), bare => write!(out, "{:?}", bare.in_memory()))
     }
 
     pub fn stamp_channels(&self) -> Vec<Channel> {

@@ -2,6 +2,7 @@
 //! check that the kit notices.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -29,6 +30,11 @@ impl SharedModel {
     /// The rule that it breaks.
     pub fn broken(&self) -> Option<naive::Broken> {
         self.lock().broken()
+    }
+
+    /// The committed bytes, and the execution while one runs, as text.
+    pub fn content(&self) -> impl fmt::Debug + '_ {
+        self.lock()
     }
 
     fn lock(&self) -> MutexGuard<'_, naive::Model> {
@@ -244,6 +250,10 @@ impl Protocol for ModelProtocol {
 
     fn held(&self) -> u64 {
         self.model.lock().held() as u64
+    }
+
+    fn in_memory(&self) -> impl fmt::Debug + '_ {
+        self.model.lock()
     }
 
     fn evidence_channels(&self) -> (BTreeSet<Channel>, BTreeSet<Channel>) {

@@ -2,6 +2,7 @@
 //!
 //! It can be told to shirk a duty ([`HostFault`]) or to run a protocol with a broken rule; the suite has to notice.
 
+mod digest;
 mod facts;
 mod run;
 mod sweep;
@@ -22,6 +23,7 @@ use crate::host::{
 };
 use crate::plan::Durable;
 
+pub(crate) use digest::tell;
 use run::Run;
 
 /// Whether a key of the ordering state is that of a held record.

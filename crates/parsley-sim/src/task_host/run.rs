@@ -33,7 +33,7 @@ pub(super) struct Source {
     /// One past the last record fed, or the last position reported.
     pub position: Offset,
     /// Fetched and not fed: only where the host counts that wrongly on purpose.
-    prefetched: VecDeque<Record>,
+    pub prefetched: VecDeque<Record>,
 }
 
 /// A step that has begun.
@@ -41,11 +41,11 @@ pub(super) struct Source {
 pub(super) struct OpenStep {
     pub txn: Option<Txn>,
     /// Handed over and not appended, by channel.
-    pending: BTreeMap<Channel, VecDeque<Send>>,
+    pub pending: BTreeMap<Channel, VecDeque<Send>>,
     /// Appended since the last fence.
-    unacknowledged: Vec<(Channel, Offset)>,
+    pub unacknowledged: Vec<(Channel, Offset)>,
     /// A round was fenced: no more deliveries.
-    fenced: bool,
+    pub fenced: bool,
 }
 
 impl Source {

@@ -10,7 +10,7 @@ use crate::fault::HostFault;
 use crate::host::{CHECK_INTERVAL, Event, Stop, TRUNCATION_DELAY, TaskNo};
 
 /// A question about high watermarks, on its way. Mark, question and answer are moments apart.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) enum Question {
     #[default]
     None,
@@ -18,7 +18,15 @@ pub(super) enum Question {
     Answered(AnyMark, BTreeMap<Channel, Offset>),
 }
 
+impl Question {
+    /// Whether a question was begun and its answer is not handed in.
+    pub fn is_open(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+}
+
 /// What was learned at a check.
+#[derive(Debug)]
 struct Learned {
     at: u64,
     log_starts: BTreeMap<Channel, Offset>,
@@ -26,6 +34,7 @@ struct Learned {
 }
 
 /// The checks of an execution.
+#[derive(Debug)]
 pub(super) struct Sweep {
     checked_at: u64,
     learned: Vec<Learned>,

@@ -101,7 +101,7 @@ impl<H: ConformanceHost> World<H> {
             crash,
         };
         let held = self.host.held(TaskNo(task));
-        let outcome = self.host.step(TaskNo(task), &plan, self.now);
+        let outcome = self.host.step(TaskNo(task), &plan, self.moment());
         if outcome == Err(Stop::Crashed) && crash.is_some() {
             self.count_crash(task, held, true);
         }
@@ -217,7 +217,7 @@ impl<H: ConformanceHost> World<H> {
         if !moves.contains(&made) {
             return Ok(());
         }
-        let outcome = self.host.make(made, self.now);
+        let outcome = self.host.make(made, self.moment());
         self.made(made, outcome)
     }
 
@@ -241,7 +241,7 @@ impl<H: ConformanceHost> World<H> {
         let chosen = chosen.or_else(|| moves.iter().find(pending).copied());
         match chosen {
             Some(made) => {
-                let outcome = self.host.make(made, self.now);
+                let outcome = self.host.make(made, self.moment());
                 self.made(made, outcome)?;
                 if let Some(number) = self.number_of(channel) {
                     let name = self.channels[number].name.clone();
@@ -299,7 +299,7 @@ impl<H: ConformanceHost> World<H> {
         if !self.runs(task) || self.host.is_in_step(TaskNo(task)) {
             return Ok(());
         }
-        let outcome = self.host.check(TaskNo(task), self.now);
+        let outcome = self.host.check(TaskNo(task), self.moment());
         self.conclude(task, outcome)?;
         self.drain_task(task)
     }

@@ -145,7 +145,7 @@ impl<H: ConformanceHost> World<H> {
                 break;
             };
             moved = true;
-            let outcome = self.host.make(made, self.now);
+            let outcome = self.host.make(made, self.moment());
             self.made(made, outcome)?;
         }
         Ok(moved)

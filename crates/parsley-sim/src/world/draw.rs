@@ -148,7 +148,7 @@ impl<H: ConformanceHost> World<H> {
         }
     }
 
-    fn may_tick(&self, task: usize) -> bool {
+    pub(super) fn may_tick(&self, task: usize) -> bool {
         let state = &self.tasks[task];
         state.ticks < self.setting.rules.ticks
             && self.stages[state.at.stage].declaration.ticks.is_some()

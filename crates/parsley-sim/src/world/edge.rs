@@ -90,6 +90,7 @@ impl<H: ConformanceHost> World<H> {
             return Ok(false);
         }
         let channel = self.channels[number].channel;
+        let timestamp_ms = self.moment() as i64;
         let state = &mut self.edges[edge];
         let payload = Payload::of_edge(state.number, state.sent);
         let mut headers = Vec::new();
@@ -102,7 +103,7 @@ impl<H: ConformanceHost> World<H> {
         let record = Record {
             channel,
             offset: 0,
-            timestamp_ms: self.now as i64,
+            timestamp_ms,
             key: key.map(payload::key_bytes),
             value: Some(payload.to_bytes()),
             headers,

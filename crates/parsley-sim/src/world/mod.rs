@@ -3,6 +3,8 @@
 //! The world chooses and judges; the host acts. Whatever the host reports goes to the oracle first (`observe.rs`).
 
 mod act;
+mod choices;
+mod digest;
 mod drain;
 mod draw;
 mod edge;
@@ -28,6 +30,7 @@ use crate::payload::Payload;
 use crate::plan::{Driver, Phase, Plan, StagePlan, TopicName};
 use crate::trace::{self, At, Trace};
 
+pub(crate) use choices::{Allowed, Sight};
 use edge::Edge;
 use positions::Fed;
 pub use violation::{Rule, Violation};
@@ -169,6 +172,8 @@ pub struct World<H> {
     /// Channels that no marker reaches for now.
     stalled: BTreeSet<usize>,
     now: u64,
+    /// Hosts and records are told of one moment only, whatever happens.
+    timeless: bool,
     counts: Counts,
     trace: Option<Trace>,
     events: Vec<Event>,
@@ -201,6 +206,7 @@ impl<H: ConformanceHost> World<H> {
             lagging: BTreeSet::new(),
             stalled: BTreeSet::new(),
             now: 0,
+            timeless: false,
             counts: Counts::default(),
             trace: trace.map(|(scenario, seed)| Trace::of(scenario, seed)),
             events: Vec::new(),
@@ -225,6 +231,16 @@ impl<H: ConformanceHost> World<H> {
             }
         }
         Ok(world)
+    }
+
+    /// From now on hosts and records are told of one moment only, so that worlds in which the same has happened in another order are the same.
+    pub(crate) fn stop_time(&mut self) {
+        self.timeless = true;
+    }
+
+    /// The time as hosts and records have it.
+    fn moment(&self) -> u64 {
+        if self.timeless { 0 } else { self.now }
     }
 
     /// What happened so far.

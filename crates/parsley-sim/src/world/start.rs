@@ -12,7 +12,7 @@ use crate::trace::Kind;
 impl<H: ConformanceHost> World<H> {
     /// Starts a task from committed state.
     pub(super) fn start_task(&mut self, task: usize) -> Result<(), Violation> {
-        let started = match self.host.start(TaskNo(task), self.now) {
+        let started = match self.host.start(TaskNo(task), self.moment()) {
             Ok(started) => started,
             Err(stop) => return self.conclude(task, Err(stop)),
         };

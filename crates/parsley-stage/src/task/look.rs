@@ -1,6 +1,7 @@
 //! What can be asked of a task between two steps, without a change to it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use bytes::Bytes;
 use parsley_core::{Channel, Hold, Offset};
@@ -43,6 +44,22 @@ impl Task {
     /// How many received records wait.
     pub fn held(&self) -> u64 {
         self.node.held()
+    }
+
+    /// Everything that the task has in memory and not in its committed stores, records with their content among it, as text: for a search through
+    /// executions, which has to tell two tasks apart that differ in anything. Its form is nothing to rely on.
+    pub fn in_memory(&self) -> impl fmt::Debug + '_ {
+        let open = (&self.rounds, &self.ready, &self.later);
+        let staged = (self.ordering.changes(), self.fold.changes());
+        let failed = &self.failed;
+        (
+            &self.node,
+            self.phase,
+            self.deliveries,
+            open,
+            staged,
+            failed,
+        )
     }
 
     /// How many claims the next stamp would have: by offset, and by sequence.
