@@ -51,6 +51,7 @@ fn everything_that_has_a_name_is_listed() {
         ("scenarios", "wide-soak"),
         ("sabotages", "eager"),
         ("faults", "h7-sends-without-rounds"),
+        ("worlds", "triangle"),
     ] {
         let names = lines[0][list].as_array().expect("a list of names");
         assert!(names.iter().any(|name| name == known), "{known}");
@@ -566,7 +567,9 @@ fn the_examples_of_the_page_are_what_is_printed() {
         );
         commands.push(command.split(' ').next().expect("a word"));
     }
-    let expected = ["run", "run", "run", "run", "run", "replay", "shrink"];
+    let expected = [
+        "run", "run", "run", "run", "run", "replay", "shrink", "explore", "explore",
+    ];
     assert_eq!(commands, expected);
 }
 
@@ -588,4 +591,43 @@ fn a_reader_that_goes_away_is_no_failure() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), stderr.as_ref()), (Some(0), ""));
     }
+}
+
+#[test]
+fn all_ways_through_a_small_world_are_gone() {
+    let run = sim("explore --world triangle-one-by-one");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    assert!(run.stdout.starts_with("world "), "{}", run.stdout);
+    assert!(
+        run.stdout.contains("\ntriangle-one-by-one "),
+        "{}",
+        run.stdout
+    );
+    let end = "\n\nEvery way through this world is right.\n";
+    assert!(run.stdout.ends_with(end), "{}", run.stdout);
+}
+
+#[test]
+fn what_is_wrong_on_purpose_is_shown_by_the_shortest_way_into_it() {
+    let run = sim("explore --world triangle-one-by-one --sabotage eager");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    for part in [
+        "causal order, after 9 actions\n",
+        "wrong on purpose: sabotage eager, every claim counts as met\n",
+        "\nVIOLATION causal order: both/0 was handed ",
+        "\nNo way of fewer than 9 actions through this world goes wrong.\n",
+    ] {
+        assert!(run.stdout.contains(part), "{part:?} in\n{}", run.stdout);
+    }
+    let run = sim("explore --world triangle-one-by-one --fault h6-jumps-over-log-start");
+    assert_eq!((run.code, run.stderr.as_str()), (1, ""));
+    let end = "Slipped through: no way through this world goes wrong.\n";
+    assert!(run.stdout.ends_with(end), "{}", run.stdout);
+    let run = sim("explore --world triangel");
+    assert_eq!(run.code, 2);
+    assert!(
+        run.stderr.contains("expected \"triangle\""),
+        "{}",
+        run.stderr
+    );
 }

@@ -52,6 +52,15 @@ pub enum Sim {
         #[command(flatten)]
         wrong: Wrong,
     },
+    /// Go all ways through small worlds: every order in which anything can happen in them
+    #[command(after_help = Exit::table())]
+    Explore {
+        /// The small world, or all
+        #[arg(long, value_name = "NAME", default_value = "all")]
+        world: String,
+        #[command(flatten)]
+        wrong: Wrong,
+    },
     /// Draw one run: who sent, held and delivered what, and why
     #[command(after_help = Exit::table())]
     Diagram {

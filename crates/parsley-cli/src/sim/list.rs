@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use parsley_model::Broken;
+use parsley_sim::explore::worlds;
 use parsley_sim::{HostFault, scenarios};
 use serde_json::json;
 
@@ -18,6 +19,7 @@ pub fn run(json: bool, out: &mut impl Write) -> Result<Exit, Failure> {
             "scenarios": Kind::Scenario.names(),
             "sabotages": Kind::Sabotage.names(),
             "faults": Kind::Fault.names(),
+            "worlds": Kind::World.names(),
         });
         writeln!(out, "{names}")
     } else {
@@ -34,13 +36,16 @@ fn show(out: &mut impl Write) -> std::io::Result<()> {
     let broken = broken.map(|broken| (broken.as_str(), broken.about()));
     let faults = HostFault::ALL.iter();
     let faults = faults.map(|fault| (fault.as_str(), fault.about()));
-    let parts: [(&str, Vec<(&str, &str)>); 3] = [
+    let worlds = worlds::ALL.iter();
+    let worlds = worlds.map(|world| (world.name, world.about));
+    let parts: [(&str, Vec<(&str, &str)>); 4] = [
         ("Scenarios (--scenario)", scenarios.collect()),
         (
             "Rules of the protocol, broken (--sabotage)",
             broken.collect(),
         ),
         ("Duties of the host, shirked (--fault)", faults.collect()),
+        ("Small worlds (--world)", worlds.collect()),
     ];
     let style = Style::of_stdout();
     for (number, (head, rows)) in parts.iter().enumerate() {

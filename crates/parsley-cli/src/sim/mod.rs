@@ -2,6 +2,7 @@
 
 mod args;
 mod error;
+mod explore;
 mod list;
 mod names;
 mod progress;
@@ -35,6 +36,7 @@ pub fn run(command: &Sim, out: &mut impl Write) -> Result<Exit, Failure> {
             seed,
             wrong,
         } => shrink::run(scenarios, seed.as_deref(), wrong, out),
+        Sim::Explore { world, wrong } => explore::run(world, wrong, out),
         Sim::Diagram {
             which,
             out: path,

@@ -1,8 +1,9 @@
-//! Names of scenarios, broken rules and shirked duties, and which one was meant.
+//! Names of scenarios, small worlds, broken rules and shirked duties, and which one was meant.
 
 use std::fmt;
 
 use parsley_model::Broken;
+use parsley_sim::explore::{SmallWorld, worlds};
 use parsley_sim::scenario::Scenario;
 use parsley_sim::{HostFault, Sabotage, scenarios};
 
@@ -18,6 +19,8 @@ pub enum Kind {
     Sabotage,
     /// Duties of a host, shirked.
     Fault,
+    /// Small worlds.
+    World,
 }
 
 impl Kind {
@@ -27,11 +30,12 @@ impl Kind {
             Self::Scenario => scenarios::all().iter().map(|known| known.name).collect(),
             Self::Sabotage => Broken::ALL.iter().map(|known| known.as_str()).collect(),
             Self::Fault => HostFault::ALL.iter().map(|known| known.as_str()).collect(),
+            Self::World => worlds::ALL.iter().map(|known| known.name).collect(),
         }
     }
 
     fn unknown(self, found: &str) -> Unknown {
-        let all = [Self::Scenario, Self::Sabotage, Self::Fault];
+        let all = [Self::Scenario, Self::Sabotage, Self::Fault, Self::World];
         Unknown {
             kind: self,
             found: clipped(found),
@@ -47,6 +51,7 @@ impl fmt::Display for Kind {
             Self::Scenario => "scenario",
             Self::Sabotage => "sabotage",
             Self::Fault => "fault",
+            Self::World => "world",
         })
     }
 }
@@ -97,6 +102,17 @@ pub fn scenarios_of(name: &str) -> Result<Vec<&'static Scenario>, Unknown> {
         return Ok(scenarios::all());
     }
     Ok(vec![scenario(name)?])
+}
+
+/// The small world of that name, or all of them.
+pub fn worlds_of(name: &str) -> Result<Vec<&'static SmallWorld>, Unknown> {
+    if name == "all" {
+        return Ok(worlds::ALL.iter().collect());
+    }
+    let world = worlds::named(name);
+    world
+        .map(|world| vec![world])
+        .ok_or_else(|| Kind::World.unknown(name))
 }
 
 /// What is wrong on purpose.
@@ -243,5 +259,9 @@ mod tests {
         }
         assert_eq!(sabotage(&wrong(None, None)), Ok(Sabotage::None));
         assert_eq!(scenarios_of("all").unwrap().len(), scenarios::all().len());
+        for name in Kind::World.names() {
+            assert_eq!(worlds_of(name).unwrap()[0].name, name);
+        }
+        assert_eq!(worlds_of("all").unwrap().len(), worlds::ALL.len());
     }
 }
