@@ -76,7 +76,10 @@ impl fmt::Display for Finding {
         let (written, remedy) = (self.clause.written(), self.clause.remedy());
         f.write_str(&self.found)?;
         // The host's words may well end with it.
-        if !self.found.contains(remedy) {
+        // What is wrong with state is one thing, what keeps a probe from looking at it another: such a note says itself what to do.
+        let of_state = matches!(self.clause, Clause::StateTrusted | Clause::StateKept);
+        let is_said = self.found.contains(remedy) || (of_state && self.severity == Severity::Note);
+        if !is_said {
             write!(f, "; {remedy}")?;
         }
         write!(f, " ({written})")

@@ -11,7 +11,7 @@ use rdkafka::error::KafkaError;
 use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
 
 use crate::changelog::Changelog;
-use crate::cluster::{BETWEEN_TRIES, Cluster, ClusterError, TRIES};
+use crate::cluster::{self, BETWEEN_TRIES, Cluster, ClusterError, TRIES};
 use crate::config::KafkaConfig;
 use crate::event::{ConsumerError, Polled};
 use crate::native::EventConsumer;
@@ -91,6 +91,8 @@ pub(crate) struct Restore {
     targets: BTreeMap<StoreKind, Offset>,
     /// Nothing that a predecessor commits lies beyond them.
     are_final: bool,
+    /// What stands at the targets or behind is not read: somebody may be writing it.
+    is_bounded: bool,
     /// Until when nobody asks whether they can be.
     put_off_until: Option<Instant>,
     /// What of the changelogs is not there any more, though it is needed.
@@ -185,6 +187,7 @@ impl Restore {
             kinds,
             targets,
             are_final: false,
+            is_bounded: false,
             put_off_until: None,
             cut,
             pending: Default::default(),
@@ -211,6 +214,11 @@ impl Restore {
                 None => return Ok(false),
                 Some(Polled::Record(record)) => {
                     let kind = self.kind_of(&record.partition.topic);
+                    if self.is_bounded && record.offset >= self.targets[&kind] {
+                        // The end of a transaction before it is no record.
+                        self.checkpoint.advance(kind, self.targets[&kind]);
+                        continue;
+                    }
                     let key = record.key.unwrap_or_default();
                     self.take(kind, key, record.value, record.offset + 1)?;
                 }
@@ -242,6 +250,24 @@ impl Restore {
             self.targets.insert(kind, end);
         }
         self.are_final = true;
+        Ok(())
+    }
+
+    /// Has what is read end between two transactions, whoever goes on with them. To be called when everything is read, which may have ended within one that
+    /// was committed meanwhile; `asker` is read-committed.
+    pub(crate) fn bound(
+        &mut self,
+        asker: &BaseConsumer,
+        partition: i32,
+    ) -> Result<(), ClusterError> {
+        for kind in self.kinds {
+            let name = self.changelogs.name(*kind);
+            let stable = cluster::watermarks(asker, name, partition);
+            let (_, stable) = stable
+                .map_err(|source| ClusterError::request(format!("the end of {name}"), source))?;
+            self.targets.insert(*kind, stable);
+        }
+        self.is_bounded = true;
         Ok(())
     }
 

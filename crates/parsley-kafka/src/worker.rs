@@ -345,6 +345,7 @@ impl<'a> Session<'a> {
             }
         }
         let mut has_opened = false;
+        let mut ends_read = Vec::new();
         // What is open by now is asked for by the watch, what opens is asked for before it does.
         let is_to_open = |slot: &Slot| matches!(slot, Slot::Assigned | Slot::Restoring(_));
         let gone = match self.slots.values().any(is_to_open) {
@@ -393,9 +394,7 @@ impl<'a> Session<'a> {
                     self.slots.insert(partition, Slot::Assigned);
                     let read = restore.ends(partition);
                     let task = RunningTask::open(*restore, log, partition)?;
-                    for (channel, end) in read.iter().chain(&task.ends).copied() {
-                        self.ends.read(channel, end);
-                    }
+                    ends_read.extend(read.iter().chain(&task.ends).copied());
                     self.worker.watch_opened(partition, &task.task);
                     self.slots.insert(partition, Slot::Running(Box::new(task)));
                     self.worker.ticks.opened(partition);
@@ -407,6 +406,10 @@ impl<'a> Session<'a> {
         if has_opened {
             // What the openings write is committed before anything is fed.
             self.end_step()?;
+            // What other tasks had handed over may lie below these ends, and is acknowledged only now.
+            for (channel, end) in ends_read {
+                self.ends.read(channel, end);
+            }
             self.watch.has_opened();
             self.look_around()?;
             self.assign_running()?;

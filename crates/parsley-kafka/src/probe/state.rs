@@ -118,7 +118,14 @@ impl Probe {
                     severity = Severity::Note;
                 }
                 topics.extend_from_slice(changelogs);
-                (Clause::StateKept, refusal.to_string())
+                let found = match severity {
+                    Severity::Note => format!(
+                        "{}: {}; a host goes on from its state directory, where that has all that is missing",
+                        refusal.code, refusal.found
+                    ),
+                    _ => refusal.to_string(),
+                };
+                (Clause::StateKept, found)
             }
             CannotOpen::Refused(refusal) => {
                 let at = refusal.channel.and_then(|at| resolved.name_of(at.topic));
@@ -135,7 +142,8 @@ impl Probe {
                 severity = Severity::Note;
                 topics.extend_from_slice(changelogs);
                 let found = format!(
-                    "the state is not looked at: {left} offsets of {} are left, and a transaction keeps readers from them, those of a host as well",
+                    "the state is not looked at: {left} offsets of {} are left, and a transaction keeps readers from them, those of a host as well; \
+                     wait until it ends, or have it aborted",
                     changelogs.join(" and ")
                 );
                 (Clause::StateTrusted, found)
@@ -189,10 +197,10 @@ fn try_opening(
     let untried = |error: std::io::Error| {
         CannotOpen::Untried(format!("no directory to read it into: {error}"))
     };
-    let dir = tempfile::tempdir().map_err(untried)?;
+    let dir = directory().map_err(untried)?;
     let mut restore = read_state(trial, partition, dir.path(), &StoreKind::ORDERING)?;
     // Folds are the logic's own, and are looked for only where nothing else is there.
-    let folds = tempfile::tempdir().map_err(untried)?;
+    let folds = directory().map_err(untried)?;
     if starts[&StoreKind::Fold] < ends[&StoreKind::Fold] && restore.has_no_ordering_state()? {
         restore = read_state(trial, partition, folds.path(), &StoreKind::BOTH)?;
     }
@@ -220,6 +228,27 @@ fn read_state(
     if let Some(refusal) = restore.refusal() {
         return Err(CannotOpen::Cut(refusal));
     }
+    read_on(&mut restore, declared)?;
+    // A host that runs commits while this reads, and a step that is read in part contradicts itself.
+    if kinds
+        .iter()
+        .all(|kind| !trial.resolved.changelogs.topic(*kind).is_missing())
+    {
+        restore
+            .bound(trial.asker, partition)
+            .map_err(CannotOpen::Cluster)?;
+        read_on(&mut restore, declared)?;
+    }
+    Ok(restore)
+}
+
+/// Where state is read to: a directory of the system's own for such, by a name that tells whose it is if the process is killed.
+fn directory() -> std::io::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix("parsley-probe-").tempdir()
+}
+
+/// Reads as far as there is something, and gives up where nothing comes.
+fn read_on(restore: &mut Restore, declared: &Declared) -> Result<(), CannotOpen> {
     let patience = declared.config.transaction_timeout + STALLED;
     let (mut progress, mut since) = (restore.progress(), Instant::now());
     while !restore.advance(TURN)? {
@@ -229,5 +258,5 @@ fn read_state(
             return Err(CannotOpen::Stalled(progress.1));
         }
     }
-    Ok(restore)
+    Ok(())
 }

@@ -154,3 +154,33 @@ fn what_fails_does_not_stop_other_workers() {
     wait_for_deliveries(&running, 2);
     stop(&running);
 }
+
+/// A task that opened while others had sent something in the open step read the ends of its sinks with that in it. When it was acknowledged, it stood at or
+/// below what was known of the log, and the step was given up as if the log had gone back (decision K43): at each attempt of a task that failed, as the
+/// others go on meanwhile (K29).
+#[test]
+fn a_task_that_opens_again_gives_up_no_step_of_others() {
+    const WORDS: usize = 6_000;
+    create_topic("opens-again-in", 2);
+    create_topic("opens-again-out", 1);
+    let is_mended = Arc::new(AtomicBool::new(false));
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(&dir).commit_interval(Duration::from_millis(400));
+    let running = start(config, &failing("opens-again", &is_mended));
+    wait_for_tasks(&running, 2);
+    let plain = Foreign::plain();
+    let words: Vec<String> = (0..WORDS).map(|word| format!("word-{word}")).collect();
+    let records: Vec<(&str, &str)> = words.iter().map(|word| ("k", &**word)).collect();
+    plain.append("opens-again-in", To::Partition(0), &records);
+    plain.append("opens-again-in", To::Partition(1), &[("k", "fatal")]);
+    // Whatever fails is the logic, at each attempt.
+    let mut attempts = 0;
+    wait_for(&running, "the other task's records", |status| {
+        attempts = attempt(status).max(attempts);
+        let tasks = &status.workers[0].tasks;
+        attempts >= 4 && tasks[&0].delivered == WORDS as u64
+    });
+    is_mended.store(true, Ordering::SeqCst);
+    wait_for_deliveries(&running, WORDS as u64 + 1);
+    stop(&running);
+}
