@@ -2,7 +2,7 @@
 //!
 //! A run of a seed is one way through a world. Here all ways are gone, by the model checker `stateright`: breadth first, so that what goes wrong
 //! is found by the fewest actions that it takes. A state is the list of actions that lead to it, played in a fresh [`World`] on real tasks, and the
-//! [digest](World::digest) of what that world came to; states of the same digest are one. What is judged: each action as in any run, by the oracle and by
+//! digest of what that world came to; states of the same digest are one. What is judged: each action as in any run, by the oracle and by
 //! the world; and from every state on, that the world comes to rest with nothing held and nothing missing (decision M10).
 
 mod search;
