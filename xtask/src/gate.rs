@@ -184,7 +184,7 @@ fn write(reports: &[Report], path: &Path) -> Result<(), Failure> {
     fs::write(path, text).map_err(|error| unmet(path, &error))
 }
 
-/// What [`write`] wrote.
+/// What [`write()`] wrote.
 fn read(value: &Value) -> Option<Vec<Report>> {
     let report = |value: &Value| {
         let number = |key: &str| value.get(key)?.as_u64();
