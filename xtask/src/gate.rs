@@ -12,6 +12,7 @@ use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
 
 use crate::command::{Counts, Failure};
+use crate::machine;
 use crate::page::unmet;
 use crate::stages::{self, Lane, STAGES, Stage};
 
@@ -43,6 +44,8 @@ pub fn stage_names() -> PossibleValuesParser {
 struct Report {
     name: String,
     took: Duration,
+    /// How long it kept processors busy, if the system tells.
+    busy: Option<Duration>,
     counts: Counts,
     /// Why it failed.
     failure: Option<String>,
@@ -83,12 +86,15 @@ pub fn run(quick: bool, only: &[String], report: Option<&Path>) -> Result<bool, 
 
 fn run_stage(stage: &Stage) -> Report {
     println!("\n=== {}: {}", stage.name, stage.about);
-    let started = Instant::now();
+    let (started, busy) = (Instant::now(), machine::busy());
     let mut counts = Counts::default();
     let failure = (stage.work)(&mut counts).err();
     let report = Report {
         name: stage.name.to_owned(),
         took: started.elapsed(),
+        busy: machine::busy()
+            .zip(busy)
+            .map(|(after, before)| after.saturating_sub(before)),
         counts,
         failure: failure.map(|failure| failure.to_string()),
     };
@@ -173,6 +179,7 @@ fn write(reports: &[Report], path: &Path) -> Result<(), Failure> {
             json!({
                 "stage": report.name,
                 "seconds": report.took.as_secs_f64(),
+                "busy_seconds": report.busy.map(|busy| busy.as_secs_f64()),
                 "passed": report.counts.passed,
                 "failed": report.counts.failed,
                 "ignored": report.counts.ignored,
@@ -188,9 +195,14 @@ fn write(reports: &[Report], path: &Path) -> Result<(), Failure> {
 fn read(value: &Value) -> Option<Vec<Report>> {
     let report = |value: &Value| {
         let number = |key: &str| value.get(key)?.as_u64();
+        let seconds = |value: &Value| Duration::try_from_secs_f64(value.as_f64()?).ok();
         Some(Report {
             name: value.get("stage")?.as_str()?.to_owned(),
-            took: Duration::try_from_secs_f64(value.get("seconds")?.as_f64()?).ok()?,
+            took: seconds(value.get("seconds")?)?,
+            busy: match value.get("busy_seconds")? {
+                Value::Null => None,
+                busy => Some(seconds(busy)?),
+            },
             counts: Counts {
                 passed: number("passed")?,
                 failed: number("failed")?,
@@ -208,9 +220,15 @@ fn read(value: &Value) -> Option<Vec<Report>> {
 /// The table, and below it the sum of all tests. Whether everything passed.
 fn summary(reports: &[Report], took: Duration) -> (String, bool) {
     let mut text = format!(
-        "{:<14} {:>9} {:>8} {:>8} {:>8}  result\n",
-        "stage", "seconds", "passed", "failed", "ignored"
+        "{:<14} {:>9} {:>9} {:>8} {:>8} {:>8}  result\n",
+        "stage", "seconds", "busy", "passed", "failed", "ignored"
     );
+    let told = |busy: Option<Duration>| {
+        busy.map_or_else(
+            || "-".to_owned(),
+            |busy| format!("{:.1}", busy.as_secs_f64()),
+        )
+    };
     let mut total = Counts::default();
     for report in reports {
         let Counts {
@@ -224,16 +242,18 @@ fn summary(reports: &[Report], took: Duration) -> (String, bool) {
         );
         let seconds = report.took.as_secs_f64();
         text.push_str(&format!(
-            "{:<14} {seconds:>9.1} {passed:>8} {failed:>8} {ignored:>8}  {result}\n",
-            report.name
+            "{:<14} {seconds:>9.1} {:>9} {passed:>8} {failed:>8} {ignored:>8}  {result}\n",
+            report.name,
+            told(report.busy)
         ));
         total.add(report.counts);
     }
     let passed = total.failed == 0 && reports.iter().all(|report| report.failure.is_none());
     text.push_str(&format!(
-        "{:<14} {:>9.1} {:>8} {:>8} {:>8}  {}\n\n{} passed, {} failed\n",
+        "{:<14} {:>9.1} {:>9} {:>8} {:>8} {:>8}  {}\n\n{} passed, {} failed\n",
         "all",
         took.as_secs_f64(),
+        told(reports.iter().map(|report| report.busy).sum()),
         total.passed,
         total.failed,
         total.ignored,
@@ -254,6 +274,7 @@ mod tests {
         Report {
             name: "x".to_owned(),
             took: Duration::from_secs(1),
+            busy: passed.is_multiple_of(2).then_some(TOOK),
             counts: Counts {
                 passed,
                 failed,

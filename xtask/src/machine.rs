@@ -1,7 +1,8 @@
-//! What a figure was measured on.
+//! What a figure was measured on, and what it took of it.
 
 use std::fs;
 use std::thread;
+use std::time::Duration;
 
 /// Processors, their model, and the system, in one line.
 pub fn line() -> String {
@@ -33,6 +34,22 @@ fn version(release: &str) -> &str {
     release[..end.unwrap_or(release.len())].trim_end_matches('.')
 }
 
+/// How long processors were busy with programs that this one ran and that have ended, summed over the processors. `None` where the system does not
+/// tell in `/proc`.
+pub fn busy() -> Option<Duration> {
+    ended_programs(&fs::read_to_string("/proc/self/stat").ok()?)
+}
+
+/// The fields `cutime` and `cstime` of proc(5), in hundredths of a second on every Linux.
+fn ended_programs(stat: &str) -> Option<Duration> {
+    // The name of the program is in brackets, and may have blanks and brackets in it.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(13);
+    let mut hundredths = || fields.next()?.parse::<u64>().ok();
+    let sum = hundredths()?.checked_add(hundredths()?)?;
+    Some(Duration::from_millis(sum.checked_mul(10)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -50,5 +67,13 @@ mod tests {
             assert_eq!(version(release), numbers);
         }
         assert_eq!(line().lines().count(), 1);
+    }
+
+    #[test]
+    fn programs_that_have_ended_are_read_behind_the_name() {
+        let stat = "7 (a (b) c) S 1 7 7 0 -1 4194304 100 200 0 0 11 12 250 75 20 0 1 0 9";
+        assert_eq!(ended_programs(stat), Some(Duration::from_millis(3250)));
+        assert_eq!(ended_programs("7 (a) S 1 7"), None);
+        assert_eq!(ended_programs(""), None);
     }
 }
