@@ -61,6 +61,9 @@ pub struct Options {
     /// End a target after so many executions, if that comes first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     executions: Option<u64>,
+    /// Where the fuzzer's random numbers begin, from 1; drawn anew each time without it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    seed: Option<u32>,
     /// Fuzz this target alone; can be given more than once
     #[arg(long, value_name = "NAME", value_parser = names())]
     target: Vec<String>,
@@ -78,6 +81,8 @@ impl Options {
         Self {
             seconds: GATE_S,
             executions: None,
+            // Who changed nothing is told nothing new.
+            seed: Some(1),
             target: Vec::new(),
             jobs: GATE_JOBS,
             keep: false,
@@ -89,6 +94,9 @@ impl Options {
         let mut command = format!("cargo xtask fuzz --seconds {}", self.seconds);
         if let Some(executions) = self.executions {
             command += &format!(" --executions {executions}");
+        }
+        if let Some(seed) = self.seed {
+            command += &format!(" --seed {seed}");
         }
         for name in &self.target {
             command += &format!(" --target {name}");
@@ -119,8 +127,8 @@ struct Finding {
     log: PathBuf,
 }
 
-/// Builds the targets and fuzzes them. Whether nothing was found.
-pub fn run(options: &Options) -> Result<bool, Failure> {
+/// Builds the targets and fuzzes them. The targets that something was found of.
+pub fn run(options: &Options) -> Result<Vec<&'static str>, Failure> {
     tools::native_build()?;
     tools::cargo_subcommand("fuzz")?;
     build()?;
@@ -133,19 +141,19 @@ pub fn run(options: &Options) -> Result<bool, Failure> {
         fuzz(&binaries, name, length_max, options)
     })?;
     print!("\n{}", page(&options.command(), &fuzzed));
-    let mut is_clean = true;
+    let mut found = Vec::new();
     for Fuzzed { name, finding, .. } in &fuzzed {
         if let Some(finding) = finding {
-            is_clean = false;
+            found.push(*name);
             eprintln!("{}", told(name, finding));
         }
     }
-    if options.keep && is_clean {
+    if options.keep && found.is_empty() {
         at_once(&targets, usize::from(options.jobs), |(name, length_max)| {
             keep(&binaries, name, length_max)
         })?;
     }
-    Ok(is_clean)
+    Ok(found)
 }
 
 /// A run of cargo-fuzz, which needs a compiler that takes unstable options.
@@ -244,6 +252,9 @@ fn fuzz(
     if let Some(executions) = options.executions {
         run = run.argument(format!("-runs={executions}"));
     }
+    if let Some(seed) = options.seed {
+        run = run.argument(format!("-seed={seed}"));
+    }
     let started = Instant::now();
     let passed = run.log_to(&log)?;
     let took = started.elapsed();
@@ -321,6 +332,10 @@ fn told(name: &str, finding: &Finding) -> String {
                 ""
             };
             text += &format!("  INPUT: {}\n", artifact.display());
+            // What is printed outlives the machine that found it.
+            if let Ok(bytes) = fs::read(artifact) {
+                text += &format!("  BYTES: {}\n", escaped(&bytes));
+            }
             text += &format!(
                 "  REPLAY: cargo {nightly}fuzz run -s none --target-dir {} {name} {}",
                 target().join("fuzz").display(),
@@ -330,6 +345,15 @@ fn told(name: &str, finding: &Finding) -> String {
         None => text += &format!("  LOG: {}", finding.log.display()),
     }
     text
+}
+
+/// Bytes as `printf` takes them.
+fn escaped(bytes: &[u8]) -> String {
+    let escaped = |byte: &u8| match byte {
+        b' '..=b'~' if !b"\\%'\"".contains(byte) => char::from(*byte).to_string(),
+        _ => format!("\\{byte:03o}"),
+    };
+    bytes.iter().map(escaped).collect()
 }
 
 /// Replaces what is kept of a target by the smallest part of all there is that reaches as much.
@@ -496,6 +520,11 @@ mod tests {
             assert!(told.contains(part), "{told}");
         }
         assert!(!told.contains("RUST_BACKTRACE"), "{told}");
+    }
+
+    #[test]
+    fn an_input_is_printed_as_printf_takes_it() {
+        assert_eq!(escaped(b"a 1\n\xff\\%'\""), r"a 1\012\377\134\045\047\042");
     }
 
     #[test]

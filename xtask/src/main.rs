@@ -125,7 +125,9 @@ fn main() -> ExitCode {
         } => gate::run(quick, &only, report.as_deref()).map_err(Into::into),
         Task::Kafka { version, brokers } => broker::run(version, brokers),
         Task::Soak { seeds, jobs } => soak::run(seeds, jobs).map_err(Into::into),
-        Task::Fuzz(options) => fuzz::run(&options).map_err(Into::into),
+        Task::Fuzz(options) => fuzz::run(&options)
+            .map(|found| found.is_empty())
+            .map_err(Into::into),
         Task::Nemesis {
             minutes,
             seed,

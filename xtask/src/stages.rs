@@ -299,9 +299,12 @@ fn measure_coverage(_: &mut Counts) -> Result<(), Failure> {
 }
 
 fn fuzz(_: &mut Counts) -> Result<(), Failure> {
-    match fuzz::run(&fuzz::Options::of_gate())? {
-        true => Ok(()),
-        false => Err(Failure::Unmet("the fuzzer found something".to_owned())),
+    match fuzz::run(&fuzz::Options::of_gate())?.as_slice() {
+        [] => Ok(()),
+        found => Err(Failure::Unmet(format!(
+            "the fuzzer found something, see FINDING of {}",
+            found.join(", ")
+        ))),
     }
 }
 
