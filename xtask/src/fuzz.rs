@@ -9,7 +9,7 @@ use clap::builder::PossibleValuesParser;
 
 use crate::command::{Counts, Failure, Run};
 use crate::soak::grouped;
-use crate::stages::target;
+use crate::stages::{self, target};
 use crate::{root, tools};
 
 /// Each target, and the longest input in bytes that is tried on it. They are those of `parsley-fuzz-targets`, which says what they assert.
@@ -173,14 +173,7 @@ fn build() -> Result<(), Failure> {
 
 /// Where Cargo puts what it builds for this machine.
 fn binaries() -> Result<PathBuf, Failure> {
-    let run = Run::new("rustc", &["-vV"]);
-    let said = run.read()?;
-    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or_else(|| Failure::Output {
-        line: run.line(),
-        problem: "it names no host".to_owned(),
-    })?;
-    Ok(target().join("fuzz").join(host).join("release"))
+    Ok(target().join("fuzz").join(stages::host()?).join("release"))
 }
 
 /// Does work on every target, so many at once. Ends with the first failure.

@@ -29,6 +29,12 @@ const MARKS: Marks = [
     "<!-- end of the figures of the mutants -->",
 ];
 
+/// After how many seconds tests are ended that wait for something which does not come.
+const WAITS_MAX_S: u32 = 300;
+
+/// How much memory one test binary may ask for.
+const MEMORY_BYTES: u64 = 8 << 30;
+
 /// How `cargo mutants` ends when it did its work: everything caught, something missed, something that did not end.
 const DONE: [i32; 3] = [0, 2, 3];
 
@@ -40,8 +46,9 @@ struct Tests {
     tested: &'static str,
     /// What `cargo test` is told.
     arguments: &'static str,
-    /// How long they may take, in seconds, before a mutant counts as one that does not end. Without a mutant they take a tenth of that.
-    timeout_s: &'static str,
+    /// How much processor time one test binary may take, in seconds, before a mutant counts as one that does not end: some times what the longest takes
+    /// without a mutant. What else the machine does changes nothing about it.
+    processor_s: u32,
 }
 
 /// The own tests of both crates.
@@ -51,14 +58,14 @@ const OWN: [Tests; 2] = [
         tested: "parsley-core",
         // What is left out asks whether the scripts see a broken model, and no mutant changes the model.
         arguments: "--lib --test=directed --test=model_equivalence -- --skip broken_protocol",
-        timeout_s: "20",
+        processor_s: 6,
     },
     Tests {
         mutated: "parsley-stage",
         tested: "parsley-stage",
         // What is left out compiles declarations for half a minute, and no mutant changes a declaration.
         arguments: "--tests -- --skip wrong_types_do_not_compile",
-        timeout_s: "20",
+        processor_s: 10,
     },
 ];
 
@@ -68,21 +75,32 @@ fn simulator(mutated: &'static str) -> Tests {
         mutated,
         tested: "parsley-sim",
         arguments: "--test=suite -- every_scenario_holds_and_reaches_its_floors",
-        timeout_s: "120",
+        processor_s: 60,
     }
 }
 
 impl Tests {
     /// The run that tries mutants on these tests, and leaves what came of each in `folder`. `only` says which, in the tool's own words.
-    fn attempt(&self, folder: &Path, jobs: u16, only: &[String]) -> Run {
+    fn attempt(&self, folder: &Path, jobs: u16, only: &[String]) -> Result<Run, Failure> {
+        let runner = format!(
+            "CARGO_TARGET_{}_RUNNER",
+            stages::host()?.to_uppercase().replace('-', "_")
+        );
+        // With a second to say so in.
+        let limit = format!(
+            "prlimit --cpu={}:{}",
+            self.processor_s,
+            self.processor_s + 1
+        );
         let mut run = Run::cargo("mutants --no-shuffle --colors=never --no-times --no-config")
             .argument(format!("--package={}", self.mutated))
             .argument(format!("--test-package={}", self.tested))
             .argument(format!("--jobs={jobs}"))
-            .argument(format!("--timeout={}", self.timeout_s))
+            .argument(format!("--timeout={WAITS_MAX_S}"))
             .argument(format!("--output={}", folder.display()))
             // Each job has a target folder of its own.
             .without_variable("CARGO_TARGET_DIR")
+            .variable(&runner, limit)
             .variable("CARGO_PROFILE_DEV_DEBUG", "0")
             // A test that fails is all there is to know: no search for a smaller failure. Cases and scripts are cut to what tells nearly all mutants.
             .variable("PROPTEST_MAX_SHRINK_ITERS", "0")
@@ -95,7 +113,7 @@ impl Tests {
         for argument in self.arguments.split_whitespace() {
             run = run.argument(argument);
         }
-        run
+        Ok(run)
     }
 }
 
@@ -127,7 +145,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
         if let Some(shard) = &request.shard {
             only.push(format!("--shard={shard}"));
         }
-        finished(&own.attempt(&out, request.jobs, &only))?;
+        finished(&own.attempt(&out, request.jobs, &only)?)?;
         ledger.take(&out, By::OwnTests)?;
         ledger.keep_only(own.mutated, &mutants(own.mutated)?);
         ledger.write(&kept)?;
@@ -143,7 +161,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
             .iter()
             .map(|name| format!("--re=^{}$", literal(name)))
             .collect();
-        finished(&simulator(own.mutated).attempt(&out, request.jobs, &only))?;
+        finished(&simulator(own.mutated).attempt(&out, request.jobs, &only)?)?;
         ledger.take(&out, By::Simulator)?;
         ledger.write(&kept)?;
     }
@@ -172,7 +190,7 @@ pub fn strict() -> Result<(), Failure> {
     made(&out, true)?;
     let only = STRICT.map(|file| format!("--file={file}"));
     let [core, _] = OWN;
-    finished(&core.attempt(&out, 2, &only))?;
+    finished(&core.attempt(&out, 2, &only)?)?;
     let mut ledger = Ledger::default();
     ledger.take(&out, By::OwnTests)?;
     print!("\n{}", table::files(&ledger));

@@ -308,6 +308,17 @@ fn fuzz(_: &mut Counts) -> Result<(), Failure> {
     }
 }
 
+/// The machine that this compiler compiles for, as Cargo names it.
+pub fn host() -> Result<String, Failure> {
+    let run = Run::new("rustc", &["-vV"]);
+    let said = run.read()?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| Failure::Output {
+        line: run.line(),
+        problem: "it names no host".to_owned(),
+    })
+}
+
 /// Cargo's target folder.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)

@@ -39,6 +39,9 @@ impl Outcome {
     }
 }
 
+/// What Cargo says of tests that took all the processor time they may take.
+const SPENT: &str = "SIGXCPU";
+
 /// Whose tests a run used.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
@@ -168,9 +171,13 @@ impl Ledger {
             let index = usize::try_from(line.checked_sub(1)?).ok()?;
             Some(text.lines().nth(index)?.trim().to_owned())
         };
+        let is_spent = |log: &str| {
+            let log = fs::read(folder.join("mutants.out").join(log));
+            log.is_ok_and(|log| String::from_utf8_lossy(&log).contains(SPENT))
+        };
         let taken = serde_json::from_str(&text)
             .ok()
-            .and_then(|value| self.take_outcomes(&value, by, &source));
+            .and_then(|value| self.take_outcomes(&value, by, &source, &is_spent));
         taken.ok_or_else(|| {
             let path = path.display();
             Failure::Unmet(format!(
@@ -184,6 +191,7 @@ impl Ledger {
         value: &Value,
         by: By,
         source: &dyn Fn(&str, u64) -> Option<String>,
+        is_spent: &dyn Fn(&str) -> bool,
     ) -> Option<()> {
         for outcome in value.get("outcomes")?.as_array()? {
             // The run without a mutant has another form.
@@ -193,7 +201,9 @@ impl Ledger {
             let text = |key: &str| mutant.get(key)?.as_str();
             let (name, file) = (text("name")?, text("file")?);
             let line = mutant.pointer("/span/start/line")?.as_u64()?;
+            let log = outcome.get("log_path")?.as_str()?;
             let came_to = match (outcome.get("summary")?.as_str()?, by) {
+                ("CaughtMutant", _) if is_spent(log) => Outcome::Timeout,
                 ("CaughtMutant", By::OwnTests) => Outcome::Caught,
                 ("CaughtMutant", By::Simulator) => Outcome::CaughtBySimulator,
                 ("MissedMutant", _) => Outcome::Missed,
@@ -272,6 +282,7 @@ pub mod tests {
                     "span": {"start": {"line": line, "column": 5}},
                 }},
                 "summary": summary,
+                "log_path": format!("log/{line}.log"),
             }));
         }
         json!({ "outcomes": outcomes })
@@ -286,7 +297,9 @@ pub mod tests {
 
     fn take(ledger: &mut Ledger, mutants: &[(&str, u64, &str, &str)], by: By) -> Option<()> {
         let source = |_: &str, line| Some(format!("line {line}"));
-        ledger.take_outcomes(&outcomes(mutants), by, &source)
+        // As if the tests of the mutants behind line 100 had gone round for ever.
+        let is_spent = |log: &str| log.len() > "log/99.log".len();
+        ledger.take_outcomes(&outcomes(mutants), by, &source, &is_spent)
     }
 
     #[test]
@@ -297,13 +310,14 @@ pub mod tests {
             ("a.rs", 3, "replace + with *", "Timeout"),
             ("b.rs", 4, "replace g with 1", "Unviable"),
             ("b.rs", 5, "replace g with 2", "CaughtMutant"),
+            ("b.rs", 100, "replace g with 3", "CaughtMutant"),
         ]);
         let sum = ledger.sum(|_| true);
         let expected = Sum {
             caught: 2,
             simulator: 0,
             missed: 1,
-            timeout: 1,
+            timeout: 2,
             unviable: 1,
         };
         assert_eq!(sum, expected);
@@ -363,7 +377,7 @@ pub mod tests {
             take(&mut ledger, &[("a.rs", 1, "x", "Novelty")], By::OwnTests),
             None
         );
-        let none = ledger.take_outcomes(&json!({}), By::OwnTests, &|_, _| None);
+        let none = ledger.take_outcomes(&json!({}), By::OwnTests, &|_, _| None, &|_| false);
         assert_eq!(none, None);
     }
 }
