@@ -87,11 +87,8 @@ impl Tests {
             stages::host()?.to_uppercase().replace('-', "_")
         );
         // With a second to say so in.
-        let limit = format!(
-            "prlimit --cpu={}:{}",
-            self.processor_s,
-            self.processor_s + 1
-        );
+        let (soft, hard) = (self.processor_s, self.processor_s + 1);
+        let limit = format!("prlimit --cpu={soft}:{hard} --as={MEMORY_BYTES}");
         let mut run = Run::cargo("mutants --no-shuffle --colors=never --no-times --no-config")
             .argument(format!("--package={}", self.mutated))
             .argument(format!("--test-package={}", self.tested))
