@@ -109,6 +109,11 @@ impl Run {
         self
     }
 
+    /// Arguments, parted at blanks.
+    pub fn arguments(self, arguments: &str) -> Self {
+        arguments.split_whitespace().fold(self, Self::argument)
+    }
+
     pub fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.variables.push((
             name.to_owned(),

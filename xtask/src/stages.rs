@@ -1,7 +1,10 @@
 //! What each stage of the gate does.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+
+use serde_json::Value;
 
 use crate::command::{Counts, Failure, Run};
 use crate::{coverage, fuzz, mutants, publish, tools};
@@ -14,6 +17,61 @@ const COVERED_CRATES: [&str; 2] = ["parsley-core", "parsley-stage"];
 
 /// Random scripts that the node and its naive model are compared on.
 const MODEL_SCRIPTS: &str = "10000";
+
+/// What every build of a stage is a part of. Cargo unites the features of dependencies over what is chosen, so with another choice it builds them, and
+/// librdkafka, once more: what a stage wants of the whole it names by its test binaries.
+const WHOLE: &str = "--locked --workspace --features parsley-bench/kafka";
+
+/// The test binaries that need a broker.
+const ON_BROKERS: [&str; 12] = [
+    "cluster",
+    "proxy",
+    "broker_facts",
+    "brokers",
+    "host",
+    "load",
+    "only_broker",
+    "proxied",
+    "sim_broker",
+    "on_kafka",
+    "short_run",
+    "kafka",
+];
+
+/// Some test binaries of the workspace.
+fn tests(options: &str, names: &[&str]) -> Run {
+    let run = Run::cargo(&format!("test {WHOLE} {options}"));
+    names
+        .iter()
+        .fold(run, |run, name| run.argument("--test").argument(*name))
+}
+
+/// All test binaries of the workspace, once each.
+fn test_binaries() -> Result<BTreeSet<String>, Failure> {
+    let run = Run::cargo("metadata --no-deps --format-version 1 --locked");
+    let names = serde_json::from_str(&run.read()?)
+        .ok()
+        .and_then(|value: Value| {
+            let mut names = BTreeSet::new();
+            for package in value.get("packages")?.as_array()? {
+                for target in package.get("targets")?.as_array()? {
+                    if target
+                        .get("kind")?
+                        .as_array()?
+                        .iter()
+                        .any(|kind| kind == "test")
+                    {
+                        names.insert(target.get("name")?.as_str()?.to_owned());
+                    }
+                }
+            }
+            Some(names)
+        });
+    names.ok_or_else(|| Failure::Output {
+        line: run.line(),
+        problem: "it has another form".to_owned(),
+    })
+}
 
 /// A stage's work.
 pub type Work = fn(&mut Counts) -> Result<(), Failure>;
@@ -155,14 +213,11 @@ fn format(counts: &mut Counts) -> Result<(), Failure> {
 
 fn lint(counts: &mut Counts) -> Result<(), Failure> {
     tools::native_build()?;
-    Run::cargo(
-        "clippy --workspace --all-targets --locked --features parsley-bench/kafka -- -D warnings",
-    )
-    .show(counts)
+    Run::cargo(&format!("clippy {WHOLE} --all-targets -- -D warnings")).show(counts)
 }
 
 fn docs(counts: &mut Counts) -> Result<(), Failure> {
-    Run::cargo("doc --workspace --no-deps --locked --features parsley-bench/kafka")
+    Run::cargo(&format!("doc {WHOLE} --no-deps"))
         .variable("RUSTDOCFLAGS", "-D warnings")
         .show(counts)
 }
@@ -170,75 +225,98 @@ fn docs(counts: &mut Counts) -> Result<(), Failure> {
 fn test(counts: &mut Counts) -> Result<(), Failure> {
     // For the page of the status. Everything else is tested without it, and what needs it fails.
     let browser = tools::browser();
-    // All three run, also when the first fails. The integration tests of the two crates apart need a broker.
+    let all = test_binaries()?;
+    let names: Vec<&str> = all
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !ON_BROKERS.contains(name))
+        .collect();
+    // Both run, also when the first fails.
     let outcomes = [
-        // Tests of other crates that need a broker are in modules of that name.
-        "test --locked --no-fail-fast --workspace --exclude kafka-cluster --exclude parsley-kafka -- --skip on_kafka_",
-        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --lib",
-        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --doc",
+        tests("--no-fail-fast --lib --bins", &names),
+        tests("--no-fail-fast --doc", &[]),
     ]
-    .map(|line| Run::cargo(line).show(counts));
+    .map(|run| run.show(counts));
     outcomes.into_iter().chain([browser]).collect()
 }
 
 fn model(counts: &mut Counts) -> Result<(), Failure> {
     // The directed tests come along: digests of whole traces have to be those of the debug build.
-    Run::cargo("test --release --locked -p parsley-core --test model_equivalence --test directed")
+    tests("--release", &["model_equivalence", "directed"])
         .variable("PARSLEY_MODEL_SCRIPTS", MODEL_SCRIPTS)
         .show(counts)
 }
 
 fn sim(counts: &mut Counts) -> Result<(), Failure> {
-    let line =
-        "test --release --locked --no-fail-fast -p parsley-sim -p parsley-oracle -p parsley-model";
-    let simulated = Run::cargo(line).show(counts);
+    let simulator = [
+        "catches",
+        "diagram",
+        "diagram_of_anything",
+        "explore",
+        "faults",
+        "figures",
+        "sabotage",
+        "shiviz",
+        "suite",
+    ];
+    let judges = ["oracle", "broken", "host_duties"];
+    let simulated = tests(
+        "--release --no-fail-fast",
+        &[&simulator[..], &judges].concat(),
+    )
+    .show(counts);
     // The embedded host, through the kit, with what it prints: how much was run.
-    let embedded = "test --release --locked -p parsley-embedded --test conformance -- --nocapture";
-    simulated.and(Run::cargo(embedded).show(counts))
+    let embedded = tests("--release", &["conformance"]).arguments("-- --nocapture");
+    simulated.and(embedded.show(counts))
 }
 
 fn kill(counts: &mut Counts) -> Result<(), Failure> {
     // With what the test prints: the seed, and how far the demo had come at each kill.
-    Run::cargo("test --release --locked -p parsley-cli --test demo_kill -- --nocapture")
+    tests("--release", &["demo_kill"])
+        .arguments("-- --nocapture")
         .show(counts)
 }
 
 fn load(counts: &mut Counts) -> Result<(), Failure> {
     // One after the other: they measure memory and time. With what they print, which tells the numbers.
-    Run::cargo(
-        "test --release --locked --no-fail-fast -p parsley-embedded \
-         --test torn_writes --test full_disk --test killed --test million_held -- --nocapture --test-threads=1",
+    tests(
+        "--release --no-fail-fast",
+        &["torn_writes", "full_disk", "killed", "million_held"],
     )
+    .arguments("-- --nocapture --test-threads=1")
     .show(counts)
 }
 
 fn broker(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
     tools::browser()?;
+    // Every kind of fault once, on three brokers. In release: its judges take longer than its faults otherwise.
+    let in_release = ["short_run"];
+    let names: Vec<&str> = ON_BROKERS
+        .into_iter()
+        .filter(|name| !in_release.contains(name))
+        .collect();
     // With what the tests print, which tells the numbers that they saw. They wait for brokers most of the time, so more run at once than the machine has
     // processors.
-    Run::cargo(
-        "test --locked --no-fail-fast -p kafka-cluster -p parsley-kafka --test * -- --nocapture --test-threads=4",
-    )
-    .show(counts)?;
-    Run::cargo("test --locked --no-fail-fast -p parsley-cli --test on_kafka -- --nocapture --test-threads=4")
+    tests("--no-fail-fast", &names)
+        .arguments("-- --nocapture --test-threads=4")
         .show(counts)?;
-    // Every kind of fault once, on three brokers. In release: its judges take longer than its faults otherwise.
-    Run::cargo("test --release --locked -p parsley-nemesis --test short_run -- --nocapture")
-        .show(counts)?;
-    // That what is measured on Kafka is what it claims to be.
-    Run::cargo("test --locked -p parsley-bench --features kafka --test kafka").show(counts)
+    tests("--release", &in_release)
+        .arguments("-- --nocapture")
+        .show(counts)
 }
 
 fn broker_oldest(counts: &mut Counts) -> Result<(), Failure> {
     tools::broker()?;
     // What brokers do and what the host makes of it; how it fares under load and without brokers is shown on the newest, as is what asks nothing of a
     // broker that others do not: ticks, edge clients, what the host tells of itself.
-    let line = "test --locked --no-fail-fast -p parsley-kafka --test broker_facts --test sim_broker --test host --test proxied \
-                -- --test-threads=4 --skip ticks:: --skip edge:: --skip told::";
-    Run::cargo(line)
-        .variable("PARSLEY_KAFKA_VERSION", kafka_cluster::OLDEST)
-        .show(counts)
+    tests(
+        "--no-fail-fast",
+        &["broker_facts", "sim_broker", "host", "proxied"],
+    )
+    .arguments("-- --test-threads=4 --skip ticks:: --skip edge:: --skip told::")
+    .variable("PARSLEY_KAFKA_VERSION", kafka_cluster::OLDEST)
+    .show(counts)
 }
 
 fn deny(counts: &mut Counts) -> Result<(), Failure> {
@@ -322,4 +400,22 @@ pub fn host() -> Result<String, Failure> {
 /// Cargo's target folder.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| crate::root().join("target"), PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests_of_stages {
+    use super::*;
+
+    /// A binary that is renamed would be run without its broker, and what is left of a list would be asked of Cargo in vain.
+    #[test]
+    fn what_needs_a_broker_is_there() {
+        let names = test_binaries().unwrap();
+        assert!(
+            names.contains("directed") && names.contains("explore"),
+            "{names:?}"
+        );
+        for name in ON_BROKERS {
+            assert!(names.contains(name), "{name}");
+        }
+    }
 }

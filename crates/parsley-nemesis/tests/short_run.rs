@@ -11,11 +11,12 @@ mod on_kafka_nemesis {
     use parsley_nemesis::run::{Disturbance, Plan, run};
     use parsley_nemesis::schedule::rows;
 
-    /// The program `parsley`, built as this test is.
+    /// The program `parsley`, built as this test is: for a test, and with the features of the whole workspace, so that the gate builds nothing twice.
     fn parsley() -> PathBuf {
         let folder = Path::new(env!("CARGO_BIN_EXE_nemesis")).parent().unwrap();
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--locked", "-p", "parsley-cli"]);
+        build.args(["test", "--no-run", "--quiet", "--locked", "--workspace"]);
+        build.args(["--features", "parsley-bench/kafka", "--test", "program"]);
         if folder.ends_with("release") {
             build.arg("--release");
         }
