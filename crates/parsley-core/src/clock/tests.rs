@@ -522,3 +522,25 @@ fn a_negative_number_shows_in_the_signs_also_beside_another() {
         assert_eq!(claim.signs() < 0, is_negative, "{claim:?}");
     }
 }
+
+/// With the hint a look-up is quick, and whatever it is the answer is the same.
+#[test]
+fn a_claim_has_one_place_whatever_the_hint() {
+    let clock = offsets(&[(1, 10), (3, 30), (5, 50)]);
+    for hint in 0..5 {
+        let places = [1, 3, 5].map(|on| clock.place_of(channel(on), hint));
+        assert_eq!(places, [Some(0), Some(1), Some(2)], "{hint}");
+        for absent in [0, 2, 4, 6] {
+            assert_eq!(clock.place_of(channel(absent), hint), None, "{hint}");
+        }
+    }
+}
+
+#[test]
+fn a_claim_is_raised_in_its_place_and_never_lowered() {
+    let mut clock = offsets(&[(1, 10), (3, 30)]);
+    for (offset, is_raised, after) in [(29, false, 30), (30, false, 30), (31, true, 31)] {
+        assert_eq!(clock.raise_at(1, offset), is_raised, "{offset}");
+        assert_eq!(clock, offsets(&[(1, 10), (3, after)]));
+    }
+}
