@@ -10,7 +10,7 @@ pub struct Brokers(String);
 
 impl Brokers {
     /// As they were given.
-    #[cfg(feature = "kafka")]
+    #[cfg(any(feature = "kafka", feature = "fuzzing"))]
     pub fn as_str(&self) -> &str {
         &self.0
     }

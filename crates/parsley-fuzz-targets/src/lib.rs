@@ -13,10 +13,13 @@ mod state;
 
 pub use clock::{clock, clock_join};
 pub use node::{headers, state};
+#[cfg(feature = "kafka")]
+pub use parsley_cli::fuzzing::dumped_record;
 pub use parsley_cli::fuzzing::{
-    argument, clock_line, demo_command, dumped_record, judged_lines, lines, node_script,
+    argument, clock_line, demo_command, judged_lines, lines, node_script,
 };
 pub use parsley_embedded::fuzzing::{log_chunk, log_description, log_format};
+#[cfg(feature = "kafka")]
 pub use parsley_kafka::fuzzing::{kafka_checkpoint, kafka_config, kafka_description};
 pub use stage::{account_record, codec, token};
 pub use state::{held_record, state_key, state_value};
@@ -25,8 +28,8 @@ pub use state::{held_record, state_key, state_value};
 pub type Target = (&'static str, fn(&[u8]));
 
 macro_rules! targets {
-    ($($name:ident),* $(,)?) => {
-        &[$((stringify!($name), $name)),*]
+    ($($(#[$when:meta])? $name:ident),* $(,)?) => {
+        &[$($(#[$when])? (stringify!($name), $name as fn(&[u8]))),*]
     };
 }
 
@@ -46,10 +49,14 @@ pub const TARGETS: &[Target] = targets![
     log_chunk,
     log_description,
     log_format,
+    #[cfg(feature = "kafka")]
     kafka_config,
+    #[cfg(feature = "kafka")]
     kafka_description,
+    #[cfg(feature = "kafka")]
     kafka_checkpoint,
     node_script,
+    #[cfg(feature = "kafka")]
     dumped_record,
     judged_lines,
     clock_line,
