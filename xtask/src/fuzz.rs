@@ -177,6 +177,8 @@ fn cargo_fuzz(arguments: &str) -> Run {
 
 /// Without a sanitizer: nothing here is unsafe, and executions count.
 fn build(with_kafka: bool) -> Result<(), Failure> {
+    // A lock file that does not fit its manifests would be rewritten by the build, unseen.
+    Run::cargo("metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml").read()?;
     let mut run = cargo_fuzz("build -s none --target-dir")
         .argument(target().join("fuzz").display().to_string());
     if with_kafka {
