@@ -16,7 +16,7 @@ use crate::board::Board;
 use crate::cluster::Cluster;
 use crate::config::{ConfigError, KafkaConfig};
 use crate::stage::{Adversary, Declared, StageError, StopFlag, audit_declared};
-use crate::status::{DeliveryEvent, Status};
+use crate::status::{DeliveryEvent, Status, WorkerState};
 use crate::worker::{Ticks, Worker};
 
 /// How often a wait for signals looks whether one has come.
@@ -266,19 +266,39 @@ impl KafkaRunning {
         self.board.wait(bound, is_reached)
     }
 
-    /// Stops the application in this process: each worker commits the step in flight and leaves its group. Returns the last status, in which
-    /// a worker that did not end within [`KafkaConfig::stop_timeout`] is still running; its step is given up when the process ends.
+    /// Stops the application in this process: each worker commits the step in flight and leaves its group. Returns the last status, after
+    /// [`KafkaConfig::stop_timeout`] at the latest, whatever brokers do. A worker that did not end in that time is still running then; the log
+    /// says which. Its step is given up when the process ends: it is committed as a whole by then, or never is. It is not waited for again: a
+    /// second call, and dropping this, return at once.
     pub fn stop(&self) -> Status {
         self.stop.raise();
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_over = self.board.wait(self.stop_timeout, Status::is_over);
+        let is_over = threads.is_empty() || self.board.wait(self.stop_timeout, Status::is_over);
         for thread in threads.drain(..) {
             if is_over {
                 // A panic inside is caught, and shows in the status.
                 let _ = thread.join();
             }
         }
-        self.status()
+        drop(threads);
+        let status = self.status();
+        if !is_over {
+            for left in status.left() {
+                let (application, stage) = (&self.application, &left.stage);
+                // Why it is tried again may be in words of the logic; the status has them.
+                let is_retrying = matches!(left.state, WorkerState::Retrying { .. });
+                let tasks: Vec<_> = left
+                    .tasks
+                    .iter()
+                    .map(|(partition, task)| (partition, &task.state))
+                    .collect();
+                tracing::warn!(
+                    application, %stage, worker = left.number, is_retrying, ?tasks,
+                    "a worker has not ended in time, and is not waited for"
+                );
+            }
+        }
+        status
     }
 
     /// Waits until the process is asked to end (SIGTERM, SIGINT) or every worker has ended, and stops the application. Returns the last

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -20,8 +20,10 @@ use crate::config::KafkaConfig;
 use crate::native::{self, Outgoing, ProducerTopic};
 
 mod outcome;
+mod positions;
 
 use outcome::{again, classified, given_up};
+use positions::Positions;
 
 /// How long one call about a transaction may take before it is made again.
 const CALL: Duration = Duration::from_secs(10);
@@ -37,6 +39,9 @@ const LINGER_MS: &str = "20";
 
 /// How long an abort takes to drop what was not sent, before its reports are taken.
 const REPORTS: Duration = Duration::from_millis(20);
+
+/// What is done when positions are sent.
+const SENDING: &str = "sending positions";
 
 /// What is sent, and where it is to stand.
 pub(crate) struct Send<'a> {
@@ -275,9 +280,10 @@ struct Target {
 /// A producer with a transactional id.
 pub(crate) struct Producer {
     id: String,
-    // Before the producer, which they belong to.
+    // Both before the producer, which they belong to.
     topics: Vec<(String, ProducerTopic)>,
-    producer: BaseProducer<Context>,
+    positions: Option<Positions>,
+    producer: Arc<BaseProducer<Context>>,
     /// What is sent by whom, in the order in which it was first sent.
     targets: Vec<Target>,
     is_open: bool,
@@ -351,8 +357,9 @@ impl Producer {
         producer.init_transactions(CALL).map_err(not_initialised)?;
         Ok(Self {
             id: id.to_owned(),
-            producer,
+            producer: Arc::new(producer),
             topics: Vec::new(),
+            positions: None,
             targets: Vec::new(),
             is_open: false,
             has_aborted: false,
@@ -580,11 +587,11 @@ impl Producer {
     }
 
     /// Sends the positions, in the name of a member of a generation, while records are under way. An outcome that is not known is asked for
-    /// until it is.
+    /// until it is, or `until` is over: of a call that has not ended by then nothing is known, and the producer is good for nothing.
     pub(crate) fn send_positions(
         &mut self,
         positions: &[(&str, i32, Offset)],
-        group: &ConsumerGroupMetadata,
+        group: &Arc<ConsumerGroupMetadata>,
         until: Instant,
     ) -> Result<(), ProduceError> {
         let list = || {
@@ -598,16 +605,27 @@ impl Producer {
         if self.producer.in_flight_count() > 0 {
             native::hurry(self.producer.client());
         }
-        let sent = again(until, "sending positions", |time| {
-            self.producer
-                .send_offsets_to_transaction(&list(), group, time)
+        let sender = match &mut self.positions {
+            Some(sender) => sender,
+            none => {
+                let begun = Positions::begin(&self.producer);
+                none.insert(begun.map_err(|source| classified(SENDING, source))?)
+            }
+        };
+        let sent = again(until, SENDING, |time| {
+            sender.send(list(), group, time, until)
         });
-        if sent.is_err() {
+        if sent.is_err() && !self.is_left() {
             // A send that failed has failed this as well, and says more.
             self.producer.poll(REPORTS);
             self.failure()?;
         }
         sent
+    }
+
+    /// Whether librdkafka still makes a call that is not waited for any longer. It takes no other then.
+    fn is_left(&self) -> bool {
+        self.positions.as_ref().is_some_and(Positions::is_left)
     }
 
     /// Commits, with everything acknowledged. An outcome that is not known is asked for until it is.
@@ -633,6 +651,10 @@ impl Producer {
         }
         let asked = Instant::now();
         self.has_aborted = true;
+        if self.is_left() {
+            let timed_out = KafkaError::ConsumerCommit(RDKafkaErrorCode::OperationTimedOut);
+            return Err(classified(SENDING, timed_out));
+        }
         let aborted = again(until, "aborting", |time| {
             // librdkafka drops what it has not sent, and waits until the reports of that were taken, which nobody else does. What was under way
             // then may come back to be sent again: that is dropped by the next call alone.

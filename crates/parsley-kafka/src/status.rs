@@ -71,13 +71,15 @@ impl Status {
 
     /// Whether every worker has ended.
     pub fn is_over(&self) -> bool {
-        let over = |worker: &WorkerStatus| {
-            matches!(
-                worker.state,
-                WorkerState::Stopped | WorkerState::Failed { .. }
-            )
-        };
-        self.workers.iter().all(over)
+        self.left().next().is_none()
+    }
+
+    /// The workers that have not ended.
+    pub fn left(&self) -> impl Iterator<Item = &WorkerStatus> {
+        self.workers.iter().filter(|worker| {
+            let state = &worker.state;
+            !matches!(state, WorkerState::Stopped | WorkerState::Failed { .. })
+        })
     }
 
     /// How many records have been delivered by the tasks that are assigned now.

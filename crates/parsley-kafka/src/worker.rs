@@ -159,7 +159,7 @@ struct Session<'a> {
     ahead: Ahead,
     slots: BTreeMap<i32, Slot>,
     /// The place in the group that the assignment came with.
-    membership: Option<ConsumerGroupMetadata>,
+    membership: Option<Arc<ConsumerGroupMetadata>>,
     /// When the step at hand began.
     step_since: Option<Instant>,
     /// When tasks may be opened again after a failure.
@@ -495,7 +495,7 @@ impl<'a> Session<'a> {
 
     fn assigned(&mut self, partitions: &[Partition]) -> Result<(), Trouble> {
         // The range assignor is eager: the revoke before this has ended what there was.
-        self.membership = native::membership(self.consumer.consumer());
+        self.membership = native::membership(self.consumer.consumer()).map(Arc::new);
         self.slots = partitions
             .iter()
             .map(|at| at.partition)

@@ -19,6 +19,7 @@ mod reader;
 mod restore;
 mod signals;
 mod steps;
+mod stops;
 #[path = "../../../parsley-embedded/tests/support/told.rs"]
 mod telling;
 mod ticks;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kafka_cluster::proxy::{Action, ApiKey, Requests};
-use parsley_kafka::{KafkaConfig, KafkaRunning, TaskState};
+use parsley_kafka::{KafkaConfig, KafkaRunning, TaskState, WorkerState};
 
 use crate::account::{account_of, check};
 use crate::child::*;
@@ -186,6 +186,49 @@ fn b09_when_the_outcome_stays_unknown_the_task_is_restored_and_each_has_one_effe
             scope.spawn(move || unanswered(outcome));
         }
     });
+}
+
+/// The group's coordinator does not take a step's positions, and nobody says who is the next. librdkafka waited for that without an end, and its worker
+/// with it, which showed itself as one that runs: it made no other step, and a stop gave it up with the process. Now such a step is given up at its
+/// deadline, and a host that is asked to stop ends; the cluster ends the transaction, nothing of it is committed, and each word counts once.
+#[test]
+fn b09_positions_that_nobody_takes_keep_a_host_neither_from_going_on_nor_from_stopping() {
+    broker();
+    let mut counter = Counter::start("untaken", |mut config| {
+        config.backoff_longest = Duration::from_secs(1);
+        config.transaction_timeout(Duration::from_secs(4))
+    });
+    counter.say();
+    counter.wait("the first");
+    let nobody_takes = |counter: &Counter| {
+        let lost = counter.requests(ApiKey::TXN_OFFSET_COMMIT).next(1);
+        let lost = proxy().rule(lost, Action::DropRequest);
+        let asked = Requests::of(ApiKey::FIND_COORDINATOR).of_client("untaken");
+        (lost, proxy().rule(asked, Action::HoldRequest))
+    };
+    let (lost, asked) = nobody_takes(&counter);
+    counter.say();
+    asked.wait_for_arrivals(1, BOUND).unwrap();
+    assert_eq!(lost.arrived(), 1);
+    wait_for(&counter.running, "given up", |status| {
+        let says = |state: &WorkerState| matches!(state, WorkerState::Retrying { message, .. } if message.contains("sending positions"));
+        status.workers.iter().any(|worker| says(&worker.state))
+    });
+    drop(asked);
+    counter.wait("the one that was given up");
+
+    let (lost, asked) = nobody_takes(&counter);
+    counter.say();
+    asked.wait_for_arrivals(1, BOUND).unwrap();
+    assert_eq!(lost.arrived(), 1);
+    stop(&counter.running);
+    drop(asked);
+    let group = "untaken-count";
+    assert_eq!(committed(group, &counter.topics.words, 0), Some(2));
+    let dir = tempfile::tempdir().unwrap();
+    counter.running = start_counting(config(&dir), "untaken");
+    counter.wait("the one that was open");
+    counter.end();
 }
 
 /// A commit is asked for twice, as the first request got lost: so the client thinks, and it is only late. It is for the producer's transaction, whichever
