@@ -66,6 +66,19 @@ pub struct Refused {
     pub text: String,
 }
 
+/// A worker that has not ended in time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// Of which application.
+    pub spare: Generation,
+    /// Its stage.
+    pub stage: String,
+    /// Its number.
+    pub worker: usize,
+    /// How it stands, in words: what it does, and the state and steps of each of its tasks.
+    pub stands: String,
+}
+
 /// What an instance tells.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,6 +117,8 @@ pub enum Told {
         /// What it said, and where.
         message: String,
     },
+    /// A worker did not end in time when its application was stopped.
+    Left(Left),
     /// It has been asked to end, and has.
     Ended {
         /// Whether each worker ended in time.
@@ -116,6 +131,24 @@ fn tell(told: &Told) {
     let mut out = io::stdout().lock();
     // Nobody is there to be told when this fails, and the orders end as well then.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// Tells which workers have not ended. Returns whether each has.
+fn tell_left(spare: Generation, status: &Status) -> bool {
+    for worker in status.left() {
+        let tasks = worker.tasks.iter();
+        let tasks = tasks.map(|(partition, task)| {
+            let (state, steps) = (&task.state, task.steps);
+            format!("; task {partition} {state:?} after {steps} steps")
+        });
+        tell(&Told::Left(Left {
+            spare,
+            stage: worker.stage.to_string(),
+            worker: worker.number,
+            stands: format!("{:?}{}", worker.state, tasks.collect::<String>()),
+        }));
+    }
+    status.is_over()
 }
 
 /// The spare application, while there is one.
@@ -212,15 +245,15 @@ fn serve(arguments: &Arguments, app: Arc<KafkaRunning>) -> io::Result<bool> {
         move || look(&spare, &app)
     });
     let status = app.run_until_signalled()?;
-    let in_time = status.is_over();
-    // One that is slow is given up, which is right; one that failed is not.
+    let mut in_time = tell_left(None, &status);
+    // One that is slow is given up, and told of; one that failed is no end in order.
     let has_failed = |state: &WorkerState| matches!(state, WorkerState::Failed { .. });
     let is_well = !status
         .workers
         .iter()
         .any(|worker| has_failed(&worker.state));
     if let Some(spare) = locked(&spare).take() {
-        spare.running.stop();
+        in_time &= tell_left(Some(spare.generation), &spare.running.stop());
     }
     tell(&Told::Ended { in_time });
     Ok(is_well)
@@ -232,7 +265,7 @@ fn take_orders(spare: &Spare, arguments: &Arguments, first: Option<Order>) {
     for (start, Order::Spare(generation)) in (0..).zip(first.into_iter().chain(orders)) {
         // It is told of no more while it stops.
         if let Some(run) = { locked(spare).take() } {
-            run.running.stop();
+            tell_left(Some(run.generation), &run.running.stop());
         }
         let Some(generation) = generation else {
             continue;

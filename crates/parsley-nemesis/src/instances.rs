@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::Trouble;
-use crate::instance::{Generation, Order, Told};
+use crate::instance::{Generation, Left, Order, Told};
 use crate::journal::Journal;
+use crate::log_tail;
+use crate::topology;
 
 /// How many there are.
 pub const COUNT: usize = 3;
@@ -83,7 +85,7 @@ impl Instances {
         let said = File::options()
             .create(true)
             .append(true)
-            .open(self.folder.join(format!("instance-{number}.log")))
+            .open(self.log_of(number))
             .map_err(Trouble::io("making the log of an instance"))?;
         let mut command = Command::new(&self.program);
         command
@@ -109,13 +111,24 @@ impl Instances {
             unreachable!("both are piped");
         };
         let (stands, journal) = (Arc::clone(&self.stands), Arc::clone(&self.journal));
+        let log = self.log_of(number);
         slot.listener = Some(std::thread::spawn(move || {
-            listen(number, BufReader::new(told), &stands[number], &journal);
+            listen(
+                number,
+                BufReader::new(told),
+                &stands[number],
+                &journal,
+                &log,
+            );
         }));
         slot.process = Some((process, orders));
         slot.is_to_run = true;
         slot.starts += 1;
         Ok(())
+    }
+
+    fn log_of(&self, number: usize) -> PathBuf {
+        self.folder.join(format!("instance-{number}.log"))
     }
 
     fn signal(&self, number: usize, signal: Signal) -> Result<(), Trouble> {
@@ -148,8 +161,9 @@ impl Instances {
         match self.wait(number)? {
             Some(status) if !is_up && status.signal() == Some(Signal::TERM.as_raw()) => {}
             Some(status) if !status.success() => {
+                let last = log_tail::last(&self.log_of(number), None);
                 let what = format!("instance {number} ended with {status} when it was asked to");
-                self.journal.wrong(what);
+                self.journal.wrong(format!("{what}; {last}"));
             }
             _ => {}
         }
@@ -181,8 +195,9 @@ impl Instances {
                 return Ok(Some(status));
             }
             if Instant::now() > until {
+                let last = log_tail::last(&self.log_of(number), None);
                 let what = format!("instance {number} did not end within {END_BOUND:?}");
-                self.journal.wrong(what);
+                self.journal.wrong(format!("{what}; {last}"));
                 process.kill().map_err(Trouble::io("killing an instance"))?;
                 let status = process.wait();
                 self.is_gone(number, &mut slot);
@@ -220,8 +235,9 @@ impl Instances {
                 .try_wait()
                 .map_err(Trouble::io("looking after an instance"))?;
             if let Some(status) = ended {
+                let last = log_tail::last(&self.log_of(number), None);
                 let what = format!("instance {number} ended with {status}, and nobody asked it to");
-                self.journal.wrong(what);
+                self.journal.wrong(format!("{what}; {last}"));
                 self.is_gone(number, &mut slot);
                 drop(slot);
                 self.start(number, late)?;
@@ -273,7 +289,13 @@ impl Drop for Instances {
 }
 
 /// Takes what an instance tells, until its output ends.
-fn listen(number: usize, told: impl BufRead, stands: &Mutex<Option<Stands>>, journal: &Journal) {
+fn listen(
+    number: usize,
+    told: impl BufRead,
+    stands: &Mutex<Option<Stands>>,
+    journal: &Journal,
+    log: &Path,
+) {
     for line in told.lines().map_while(Result::ok) {
         let told = match serde_json::from_str(&line) {
             Ok(told) => told,
@@ -309,9 +331,68 @@ fn listen(number: usize, told: impl BufRead, stands: &Mutex<Option<Stands>>, jou
                 generation,
                 error: Some(error),
             } => journal.note(format!("instance {number}: no spare {generation}: {error}")),
+            Told::Left(left) => journal.wrong(not_ended(number, &left, log)),
             Told::Started | Told::Spare { .. } | Told::Ended { .. } => {
                 journal.note(format!("instance {number}: {line}"));
             }
         }
+    }
+}
+
+/// What is said of a worker that did not end in time: which, how it stood, and what it logged last. Faults are over within seconds, so that none is an excuse.
+fn not_ended(number: usize, left: &Left, log: &Path) -> String {
+    let Left {
+        spare,
+        stage,
+        worker,
+        stands,
+    } = left;
+    let application = topology::name_of(*spare);
+    let group = format!("{application}-{stage}");
+    let last = log_tail::last(log, Some(&format!("group={group}")));
+    format!(
+        "instance {number} was asked to end, and worker {worker} of stage {stage} of {application} did not in time; it stood {stands}; {last}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker that does not end in time is wrong, and it is said which it is and what it did last. One stood in librdkafka for good, and all that a
+    /// run had of it was a note that its instance had not ended in time.
+    #[test]
+    fn a_worker_that_does_not_end_in_time_is_wrong_and_named_with_its_last_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::begin(&folder.path().join("journal.jsonl"), true).unwrap();
+        let log = folder.path().join("instance-2.log");
+        let lines = "INFO a task has opened group=nemesis-watch partition=3\nINFO a worker has ended group=nemesis-join worker=2\n";
+        std::fs::write(&log, lines).unwrap();
+        let left = |spare| Left {
+            spare,
+            stage: "watch".to_owned(),
+            worker: 3,
+            stands: "Running; task 3 Running after 1 steps".to_owned(),
+        };
+        let told = |told: Told| serde_json::to_string(&told).unwrap();
+        let hear = |line: String| listen(2, line.as_bytes(), &Mutex::default(), &journal, &log);
+        hear(told(Told::Ended { in_time: true }));
+        assert_eq!(journal.wrongs(), [""; 0]);
+        hear(told(Told::Left(left(None))));
+        hear(told(Told::Left(left(Some(1)))));
+        let [wrong, of_spare] = &journal.wrongs()[..] else {
+            panic!("{:?}", journal.wrongs());
+        };
+        for part in [
+            "instance 2",
+            "worker 3 of stage watch of nemesis",
+            "task 3 Running",
+            "a task has opened",
+            "a worker has ended group=nemesis-join",
+        ] {
+            assert!(wrong.contains(part), "{part}: {wrong}");
+        }
+        assert!(of_spare.contains("stage watch of spare-1"), "{of_spare}");
+        assert!(of_spare.contains("nothing"), "{of_spare}");
     }
 }

@@ -34,12 +34,25 @@ pub struct Verdict {
 impl Verdict {
     /// Whether nothing is wrong, and each judge has seen what was tampered with.
     pub fn is_right(&self) -> bool {
-        self.violations() == 0
-            && self.tampered.len() == tampered::WAYS.len()
-            && self
-                .tampered
-                .iter()
-                .all(|(_, check, oracle)| *check > 0 && *oracle > 0)
+        self.violations() == 0 && self.unseen().is_empty()
+    }
+
+    /// What was tampered with and a judge has not seen, and what the history had not what it takes for.
+    pub fn unseen(&self) -> Vec<String> {
+        let unseen = |way: &str| {
+            let Some((_, check, oracle)) = self.tampered.iter().find(|one| one.0 == way) else {
+                return Some(format!("{way}: the history is too small for it"));
+            };
+            let by = match (check, oracle) {
+                (0, 0) => "either judge",
+                (0, _) => "`parsley topic check`",
+                (_, 0) => "the oracle",
+                _ => return None,
+            };
+            Some(format!("{way}, and not seen by {by}"))
+        };
+        let ways = tampered::WAYS.iter();
+        ways.filter_map(|(way, _)| unseen(way)).collect()
     }
 
     /// All that was found.
@@ -112,4 +125,27 @@ impl Court {
 
 fn remove(path: &Path) -> Result<(), Trouble> {
     std::fs::remove_file(path).map_err(Trouble::io("removing a file"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_judge_has_not_seen_is_named() {
+        let ways = tampered::WAYS.map(|(way, _)| way);
+        let mut verdict = Verdict {
+            tampered: ways.map(|way| (way, 1, 1)).to_vec(),
+            ..Verdict::default()
+        };
+        assert!(verdict.is_right());
+        verdict.tampered = vec![(ways[0], 0, 3), (ways[1], 2, 0)];
+        let [check, oracle, missing] = &verdict.unseen()[..] else {
+            panic!("{verdict:?}");
+        };
+        assert!(check.starts_with(ways[0]) && check.ends_with("by `parsley topic check`"));
+        assert!(oracle.starts_with(ways[1]) && oracle.ends_with("by the oracle"));
+        assert!(missing.starts_with(ways[2]), "{missing}");
+        assert!(!verdict.is_right());
+    }
 }

@@ -21,6 +21,7 @@ pub mod instance;
 mod instances;
 pub mod journal;
 pub mod judge;
+mod log_tail;
 pub mod run;
 pub mod schedule;
 pub mod topology;

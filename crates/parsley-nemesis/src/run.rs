@@ -88,6 +88,13 @@ impl Outcome {
     pub fn is_right(&self) -> bool {
         self.wrongs.is_empty() && self.verdict.is_right()
     }
+
+    /// All that is wrong, in words; some of it where there is much. Empty if nothing is.
+    pub fn what_is_wrong(&self) -> Vec<String> {
+        let unseen = self.verdict.unseen();
+        let all = self.wrongs.iter().chain(&self.verdict.shown).chain(&unseen);
+        all.cloned().collect()
+    }
 }
 
 /// Makes a run and judges it.
@@ -425,6 +432,7 @@ fn conclude(
         "joins": figures.joins,
         "refusals": refusals.collect::<Vec<_>>(),
         "violations": verdict.violations(),
+        "unseen": verdict.unseen(),
         "by_check": verdict.by_check,
         "by_oracle": verdict.by_oracle,
         "by_effects": verdict.by_effects,

@@ -172,6 +172,14 @@ pub fn meet(generation: u32) -> String {
     format!("meet-{generation}")
 }
 
+/// What the application is called, or a generation of the spare one.
+pub fn name_of(spare: Option<u32>) -> String {
+    spare.map_or_else(
+        || APP.to_owned(),
+        |generation| format!("spare-{generation}"),
+    )
+}
+
 /// The spare application: `spare-in → copy → spare-out`, and a stage that meets both. Each generation starts afresh under names of its own, as an
 /// operator starts an application whose state is reset.
 ///
@@ -192,7 +200,7 @@ pub fn spare(generation: u32) -> Result<App, BuildError> {
         .on(&input, |_, _| Ok(()))
         .on(&output, |_, _| Ok(()))
         .build()?;
-    App::named(format!("spare-{generation}"))
+    App::named(name_of(Some(generation)))
         .stage(copy)
         .stage(meet)
         .build()

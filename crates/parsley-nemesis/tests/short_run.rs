@@ -48,11 +48,8 @@ mod on_kafka_nemesis {
         println!("{:#}", outcome.figures);
         if !outcome.is_right() {
             let kept = folder.keep();
-            let (wrongs, shown) = (&outcome.wrongs, &outcome.verdict.shown);
-            panic!(
-                "{wrongs:#?}\n{shown:#?}\nthe evidence is in {}",
-                kept.display()
-            );
+            let wrong = outcome.what_is_wrong().join("\n");
+            panic!("{wrong}\nthe evidence is in {}", kept.display());
         }
         for kind in rows().into_iter().flatten().map(Act::kind) {
             assert!(outcome.faults.contains_key(kind), "{kind}");

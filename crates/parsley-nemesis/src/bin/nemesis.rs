@@ -96,6 +96,9 @@ fn judge(parsley: PathBuf, evidence: &Path) -> Result<bool, Trouble> {
     }
     .judge_again()?;
     println!("{verdict:#?}");
+    for unseen in verdict.unseen() {
+        println!("WRONG: {unseen}");
+    }
     Ok(verdict.is_right())
 }
 
@@ -119,8 +122,8 @@ fn make(options: &Options) -> Result<bool, Trouble> {
         is_quiet: false,
     })?;
     println!("{:#}", outcome.figures);
-    for shown in outcome.wrongs.iter().chain(&outcome.verdict.shown) {
-        println!("WRONG: {shown}");
+    for wrong in outcome.what_is_wrong() {
+        println!("WRONG: {wrong}");
     }
     if let Some(out) = &options.out {
         std::fs::write(out, format!("{:#}\n", outcome.figures)).map_err(|source| Trouble::Io {
