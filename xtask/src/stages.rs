@@ -192,7 +192,7 @@ pub const STAGES: &[Stage] = &[
     },
     Stage {
         name: "mutants",
-        about: "every mutant of decide.rs, drain.rs and wire.rs is caught by the tests of core",
+        about: "every mutant of decide.rs, drain.rs and wire.rs is caught by the unit tests of core",
         quick: false,
         lane: Lane::Beside,
         work: |_| mutants::strict(),
