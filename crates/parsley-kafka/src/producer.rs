@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parsley_core::{Channel, Header, Offset};
+use rdkafka::ClientContext;
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerGroupMetadata;
@@ -14,7 +15,6 @@ use rdkafka::error::KafkaError;
 use rdkafka::message::{Header as KafkaHeader, Headers, Message};
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaErrorCode;
-use rdkafka::{ClientContext, Offset as KafkaOffset, TopicPartitionList};
 
 use crate::config::KafkaConfig;
 use crate::native::{self, Outgoing, ProducerTopic};
@@ -587,21 +587,13 @@ impl Producer {
     }
 
     /// Sends the positions, in the name of a member of a generation, while records are under way. An outcome that is not known is asked for
-    /// until it is, or `until` is over: of a call that has not ended by then nothing is known, and the producer is good for nothing.
+    /// until it is, or `until` is over: of a call that has not ended a moment later nothing is known, and the producer is good for nothing.
     pub(crate) fn send_positions(
         &mut self,
         positions: &[(&str, i32, Offset)],
         group: &Arc<ConsumerGroupMetadata>,
         until: Instant,
     ) -> Result<(), ProduceError> {
-        let list = || {
-            let mut list = TopicPartitionList::new();
-            for &(topic, partition, offset) in positions {
-                // No position of a task is negative, so the list takes each.
-                let _ = list.add_partition_offset(topic, partition, KafkaOffset::Offset(offset));
-            }
-            list
-        };
         if self.producer.in_flight_count() > 0 {
             native::hurry(self.producer.client());
         }
@@ -613,7 +605,7 @@ impl Producer {
             }
         };
         let sent = again(until, SENDING, |time| {
-            sender.send(list(), group, time, until)
+            sender.send(positions, group, time, until)
         });
         if sent.is_err() && !self.is_left() {
             // A send that failed has failed this as well, and says more.

@@ -5,17 +5,22 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rdkafka::TopicPartitionList;
+use parsley_core::Offset;
 use rdkafka::consumer::ConsumerGroupMetadata;
 use rdkafka::error::KafkaError;
 use rdkafka::producer::{BaseProducer, Producer};
 use rdkafka::types::RDKafkaErrorCode;
+use rdkafka::{Offset as KafkaOffset, TopicPartitionList};
 
 use super::Context;
 
+/// How much longer than its time a call is waited for: where a broker has refused, librdkafka looks at the time half a second after that, and says what it
+/// was refused for.
+const GRACE: Duration = Duration::from_secs(2);
+
 /// One call.
 struct Call {
-    positions: TopicPartitionList,
+    positions: Vec<(String, i32, Offset)>,
     group: Arc<ConsumerGroupMetadata>,
     time: Duration,
 }
@@ -39,11 +44,13 @@ impl Positions {
             .name("positions".to_owned())
             .spawn(move || {
                 for call in asked {
-                    let sent = producer.send_offsets_to_transaction(
-                        &call.positions,
-                        &call.group,
-                        call.time,
-                    );
+                    let mut list = TopicPartitionList::new();
+                    for (topic, partition, offset) in &call.positions {
+                        // No position of a task is negative, so the list takes each.
+                        let offset = KafkaOffset::Offset(*offset);
+                        let _ = list.add_partition_offset(topic, *partition, offset);
+                    }
+                    let sent = producer.send_offsets_to_transaction(&list, &call.group, call.time);
                     if told.send(sent).is_err() {
                         break;
                     }
@@ -58,18 +65,21 @@ impl Positions {
         })
     }
 
-    /// Sends positions, in librdkafka's opinion for `time` at most. What has not ended by `until` is a time-out, and the producer is not to be used for
-    /// anything after it.
+    /// Sends positions, which librdkafka is given `time` for. What has not ended a moment after `until` is a time-out, and the producer is not to be used
+    /// for anything after it.
     pub(super) fn send(
         &mut self,
-        positions: TopicPartitionList,
+        positions: &[(&str, i32, Offset)],
         group: &Arc<ConsumerGroupMetadata>,
         time: Duration,
         until: Instant,
     ) -> Result<(), KafkaError> {
-        let wait = time.max(until.saturating_duration_since(Instant::now()));
+        let wait = time.max(until.saturating_duration_since(Instant::now())) + GRACE;
+        let owned = |&(topic, partition, offset): &(&str, i32, Offset)| {
+            (topic.to_owned(), partition, offset)
+        };
         let call = Call {
-            positions,
+            positions: positions.iter().map(owned).collect(),
             group: Arc::clone(group),
             time,
         };
