@@ -58,8 +58,10 @@ pub struct Mutant {
     pub line: u64,
     /// What is changed, without the place.
     pub change: String,
-    /// The line of the source that is changed, as it stands there.
+    /// The line of the source that is changed, as it stands there without the blanks before it.
     pub source: String,
+    /// Where in that it is changed, in characters from 1: a line can be changed alike in several places.
+    pub column: u64,
     pub outcome: Outcome,
 }
 
@@ -131,6 +133,7 @@ impl Ledger {
                     line: mutant.get("line")?.as_u64()?,
                     change: text("change")?,
                     source: text("source")?,
+                    column: mutant.get("column")?.as_u64()?,
                     outcome,
                 },
             );
@@ -150,6 +153,7 @@ impl Ledger {
                     "line": mutant.line,
                     "change": mutant.change,
                     "source": mutant.source,
+                    "column": mutant.column,
                     "outcome": mutant.outcome.name(),
                 })
             })
@@ -169,7 +173,7 @@ impl Ledger {
         let source = |file: &str, line: u64| {
             let text = fs::read_to_string(crate::root().join(file)).ok()?;
             let index = usize::try_from(line.checked_sub(1)?).ok()?;
-            Some(text.lines().nth(index)?.trim().to_owned())
+            Some(text.lines().nth(index)?.to_owned())
         };
         let is_spent = |log: &str| {
             let log = fs::read(folder.join("mutants.out").join(log));
@@ -200,7 +204,9 @@ impl Ledger {
             };
             let text = |key: &str| mutant.get(key)?.as_str();
             let (name, file) = (text("name")?, text("file")?);
-            let line = mutant.pointer("/span/start/line")?.as_u64()?;
+            let place = |pointer: &str| mutant.pointer(pointer)?.as_u64();
+            let line = place("/span/start/line")?;
+            let column = place("/span/start/column")?;
             let log = outcome.get("log_path")?.as_str()?;
             let came_to = match (outcome.get("summary")?.as_str()?, by) {
                 ("CaughtMutant", _) if is_spent(log) => Outcome::Timeout,
@@ -214,6 +220,8 @@ impl Ledger {
             let change = name.split_once(": ")?.1;
             // Where the sources were changed since, the mutant is none of theirs.
             let source = source(file, line).unwrap_or_default();
+            let trimmed = source.trim_start();
+            let blanks = source.chars().count() - trimmed.chars().count();
             self.mutants.insert(
                 name.to_owned(),
                 Mutant {
@@ -221,7 +229,8 @@ impl Ledger {
                     file: file.to_owned(),
                     line,
                     change: change.to_owned(),
-                    source,
+                    source: trimmed.trim_end().to_owned(),
+                    column: column.saturating_sub(blanks as u64),
                     outcome: came_to,
                 },
             );
@@ -295,8 +304,17 @@ pub mod tests {
         ledger
     }
 
+    impl Ledger {
+        /// As if all were so many characters behind where they are in their lines.
+        pub fn move_all(&mut self, by: u64) {
+            for mutant in self.mutants.values_mut() {
+                mutant.column += by;
+            }
+        }
+    }
+
     fn take(ledger: &mut Ledger, mutants: &[(&str, u64, &str, &str)], by: By) -> Option<()> {
-        let source = |_: &str, line| Some(format!("line {line}"));
+        let source = |_: &str, line| Some(format!("  line {line}"));
         // As if the tests of the mutants behind line 100 had gone round for ever.
         let is_spent = |log: &str| log.len() > "log/99.log".len();
         ledger.take_outcomes(&outcomes(mutants), by, &source, &is_spent)

@@ -8,18 +8,21 @@ use crate::page::unmet;
 
 const FILE: &str = "testdata/mutants/survivors.toml";
 
-/// A mutant that may survive. Lines move, so it is known by what its line says.
+/// A mutant that may survive. Lines move, so it is known by what its line says, and where in that it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survivor {
     pub file: String,
     pub change: String,
     pub source: String,
+    pub column: u64,
     pub why: String,
 }
 
 impl Survivor {
     fn is(&self, mutant: &Mutant) -> bool {
-        self.file == mutant.file && self.change == mutant.change && self.source == mutant.source
+        self.file == mutant.file
+            && self.change == mutant.change
+            && (&self.source, self.column) == (&mutant.source, mutant.column)
     }
 }
 
@@ -43,10 +46,13 @@ fn parsed(text: &str) -> Result<Vec<Survivor>, String> {
                 Some(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
                 _ => Err(format!("survivor {index} has no `{key}`")),
             };
+            let column = entry.get("column").and_then(toml::Value::as_integer);
+            let column = column.and_then(|column| u64::try_from(column).ok());
             let survivor = Survivor {
                 file: text("file")?,
                 change: text("change")?,
                 source: text("source")?,
+                column: column.ok_or_else(|| format!("survivor {index} has no `column`"))?,
                 why: text("why")?,
             };
             survivors.push(survivor);
@@ -71,8 +77,8 @@ pub fn wrong(ledger: &Ledger, listed: &[Survivor], files: impl Fn(&str) -> bool)
         let known = why(mutant, listed).is_some();
         if mutant.outcome == Outcome::Missed && !known {
             wrong.push(format!(
-                "SURVIVES: {file}:{line}: {change}\n  in: {}\n  Write a test that fails with it, or list it in {FILE} with the argument why it is equivalent.",
-                mutant.source
+                "SURVIVES: {file}:{line}: {change}\n  in: {}\n  at column: {}\n  Write a test that fails with it, or list it in {FILE} with the argument why it is equivalent.",
+                mutant.source, mutant.column
             ));
         }
     }
@@ -82,8 +88,8 @@ pub fn wrong(ledger: &Ledger, listed: &[Survivor], files: impl Fn(&str) -> bool)
             .any(|mutant| survivor.is(mutant) && mutant.outcome == Outcome::Missed);
         if !survives {
             wrong.push(format!(
-                "LISTED, and does not survive: {}: {}\n  in: {}\n  Take it off {FILE}.",
-                survivor.file, survivor.change, survivor.source
+                "LISTED, and does not survive: {}: {}\n  in: {}\n  at column: {}\n  Take it off {FILE}.",
+                survivor.file, survivor.change, survivor.source, survivor.column
             ));
         }
     }
@@ -100,6 +106,8 @@ mod tests {
             file: file.to_owned(),
             change: change.to_owned(),
             source: source.to_owned(),
+            // As the tests of the ledger have it, behind two blanks.
+            column: 3,
             why: "it is the same".to_owned(),
         }
     }
@@ -115,7 +123,8 @@ mod tests {
 
     #[test]
     fn an_entry_without_an_argument_is_refused() {
-        let full = "[[survivor]]\nfile = \"a\"\nchange = \"b\"\nsource = \"c\"\nwhy = \"d\"\n";
+        let full =
+            "[[survivor]]\nfile = \"a\"\nchange = \"b\"\nsource = \"c\"\ncolumn = 1\nwhy = \"d\"\n";
         assert_eq!(parsed(full).unwrap().len(), 1);
         for (text, problem) in [
             (full.replace("\"d\"", "\" \""), "survivor 0 has no `why`"),
@@ -123,11 +132,27 @@ mod tests {
                 full.replace("source", "sauce"),
                 "survivor 0 has no `source`",
             ),
+            (full.replace("= 1", "= -1"), "survivor 0 has no `column`"),
             ("other = 1".to_owned(), "`other` is not known"),
             ("survivor = 1".to_owned(), "`survivor` is no list of tables"),
         ] {
             assert_eq!(parsed(&text).unwrap_err(), problem);
         }
+    }
+
+    /// An entry for the first of two changes of a line hid that the second survived as well.
+    #[test]
+    fn a_line_that_is_changed_alike_in_two_places_has_an_entry_for_each() {
+        let mut ledger = ledger(&[("a.rs", 1, "x", "MissedMutant")]);
+        let known = [survivor("a.rs", "x", "line 1")];
+        assert!(wrong(&ledger, &known, |_| true).is_empty());
+        ledger.move_all(1);
+        let wrong_ones = wrong(&ledger, &known, |_| true);
+        assert_eq!(wrong_ones.len(), 2, "{wrong_ones:?}");
+        assert!(
+            wrong_ones[0].contains("\n  at column: 4\n"),
+            "{wrong_ones:?}"
+        );
     }
 
     #[test]

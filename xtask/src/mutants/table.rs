@@ -110,6 +110,7 @@ mod tests {
             file: file.to_owned(),
             change: "replace | with ^".to_owned(),
             source: "line 1".to_owned(),
+            column: 3,
             why: "the bits are apart".to_owned(),
         }];
         let text = page(&ledger, &listed);
