@@ -1,6 +1,7 @@
-//! Directed tests: one per guard, one per fault of `docs/faults.md` that a bare node can show.
+//! Directed tests: one per guard, one per fault of `docs/faults.md` that a bare node can show, what a node tells of what it holds.
 
 mod faults;
 mod guards;
+mod held;
 mod schedules;
 mod support;
