@@ -361,8 +361,8 @@ fn sorted<E: Entry>(mut entries: Vec<E>) -> Vec<E> {
     entries.sort_unstable_by_key(Entry::key);
     entries.dedup_by(|later, kept| {
         let same = later.key() == kept.key();
-        if same && later.watermark() > kept.watermark() {
-            kept.set_watermark(later.watermark());
+        if same {
+            kept.set_watermark(kept.watermark().max(later.watermark()));
         }
         same
     });

@@ -84,8 +84,8 @@ impl Input {
 
     /// Everything at or below `position` was fed or will never arrive.
     pub fn raise_fed_up_to(&mut self, position: Offset) {
-        if position >= 0 && self.fed_up_to.is_none_or(|fed| fed < position) {
-            self.fed_up_to = Some(position);
+        if position >= 0 {
+            self.fed_up_to = self.fed_up_to.max(Some(position));
         }
     }
 
