@@ -1,10 +1,13 @@
-//! What a node tells of the records that it holds, before and after a restart.
+//! What a node tells of the records that it holds, and how far its channels are settled, before and after a restart.
 
 use std::collections::BTreeMap;
 
+use parsley_core::decide::Settled;
 use parsley_core::{Node, OpenFacts, SenderId, SequenceClaim, wire};
 
-use crate::support::{World, channel, channels, claims, config, record, with_clock, with_sender};
+use crate::support::{
+    World, channel, channels, claims, config, record, topics, with_clock, with_sender,
+};
 
 /// `x` holds two records, the second from alice, and `z` one; `y` none.
 fn holding() -> World {
@@ -81,4 +84,26 @@ fn a_sequence_is_held_up_to_the_highest_of_its_sender_on_its_channel() {
             assert_eq!(node.is_held(&claim), is_held, "{claim:?}");
         }
     });
+}
+
+#[test]
+fn every_channel_is_told_how_far_it_is_settled() {
+    before_and_after_a_restart(|node| {
+        let settled: BTreeMap<_, _> = node.settled().into_iter().collect();
+        let expected = [
+            ("x:0", Settled::At(2)),
+            ("y:0", Settled::Undefined),
+            ("z:0", Settled::At(-1)),
+        ];
+        assert_eq!(settled, channels(&expected));
+    });
+    let mut world = World::new(config(&["x:0", "y:0"], &[]));
+    world.feed(record("x:0", 7));
+    world
+        .node
+        .check(&channels(&[]), &topics(&["y"]))
+        .expect("nothing of y is held");
+    let settled: BTreeMap<_, _> = world.node.settled().into_iter().collect();
+    let expected = [("x:0", Settled::At(7)), ("y:0", Settled::ToItsEnd)];
+    assert_eq!(settled, channels(&expected));
 }

@@ -326,6 +326,34 @@ fn p14_a_topic_that_is_gone_has_no_log_start_to_judge() {
         .expect("gone, with nothing held");
 }
 
+#[test]
+fn p14_nor_has_it_at_an_opening() {
+    let mut world = World::new(config(&["c:0"], &[]));
+    world.feed(record("c:0", 3));
+    let facts = OpenFacts {
+        log_starts: channels(&[("c:0", 9)]),
+        gone: topics(&["c"]),
+        ..OpenFacts::default()
+    };
+    World::open(config(&["c:0"], &[]), &facts, world.stop()).expect("gone, with nothing held");
+}
+
+/// What was sent to a sink that is removed is carried on as its end; one that nothing stands in has no such end.
+#[test]
+fn a_removed_sink_is_carried_as_its_last_offset_if_it_has_one() {
+    for (end, carried) in [(0, None), (1, Some(0)), (5, Some(4))] {
+        let world = World::new(config(&["x:0"], &[("s", 1), ("t", 1)]));
+        let facts = OpenFacts {
+            ends: channels(&[("s:0", end), ("t:0", 0)]),
+            ..OpenFacts::default()
+        };
+        let mut world =
+            World::open(config(&["x:0"], &[("t", 1)]), &facts, world.stop()).expect("opens");
+        let stamp = stamp_clock(&world.send("t:0"));
+        assert_eq!(stamp.offset(channel("s:0")), carried, "its end is {end}");
+    }
+}
+
 /// The watermarks of a channel that stood still were once all kept.
 #[test]
 fn p16_a_channel_that_stands_still_gathers_no_more_watermarks_than_it_can_use() {
