@@ -322,7 +322,10 @@ fn panic_of(text: &str) -> String {
     let from_panic: Vec<&str> = text
         .lines()
         .skip_while(|line| !line.contains("panicked at "))
-        .take_while(|line| !line.starts_with("note: ") && !line.starts_with("=="))
+        .take_while(|line| {
+            let behind = ["note: ", "==", "stack backtrace:"];
+            !behind.iter().any(|start| line.starts_with(start))
+        })
         .take(6)
         .collect();
     if !from_panic.is_empty() {
@@ -342,13 +345,18 @@ fn told(name: &str, finding: &Finding) -> String {
             } else {
                 ""
             };
+            // As little is built as its target needs.
+            let features = match WITH_KAFKA.contains(&name) {
+                true => "",
+                false => " --no-default-features",
+            };
             text += &format!("  INPUT: {}\n", artifact.display());
             // What is printed outlives the machine that found it.
             if let Ok(bytes) = fs::read(artifact) {
                 text += &format!("  BYTES: {}\n", escaped(&bytes));
             }
             text += &format!(
-                "  REPLAY: cargo {nightly}fuzz run -s none --target-dir {} {name} {}",
+                "  REPLAY: cargo {nightly}fuzz run -s none{features} --target-dir {} {name} {}",
                 target().join("fuzz").display(),
                 artifact.display()
             );

@@ -76,11 +76,11 @@ pub fn run(quick: bool, only: &[String], report: Option<&Path>) -> Result<bool, 
     if let Some(beside) = beside {
         reports.extend(beside.end()?);
     }
+    let (text, passed) = summary(&reports, started.elapsed());
+    print!("\n{text}");
     if let Some(path) = report {
         write(&reports, path)?;
     }
-    let (text, passed) = summary(&reports, started.elapsed());
-    print!("\n{text}");
     Ok(passed)
 }
 

@@ -136,6 +136,7 @@ pub struct Request {
 
 /// Tries all mutants that earlier runs have not caught, and judges all of which something is known. Whether the floors are reached.
 pub fn run(request: &Request) -> Result<bool, Failure> {
+    tools::limits()?;
     tools::cargo_subcommand("mutants")?;
     let folder = stages::target().join("mutants");
     made(&folder, request.fresh)?;
@@ -190,6 +191,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
 
 /// The mutants of the files that decide, against the unit tests of core: what the gate runs.
 pub fn strict() -> Result<(), Failure> {
+    tools::limits()?;
     tools::cargo_subcommand("mutants")?;
     let out = stages::target().join("mutants-of-the-gate");
     made(&out, true)?;

@@ -46,6 +46,11 @@ pub fn native_build() -> Result<(), Failure> {
     program("c++", "--version", "g++")
 }
 
+/// What ends a program that takes too much.
+pub fn limits() -> Result<(), Failure> {
+    program("prlimit", "--version", "util-linux")
+}
+
 /// What a broker is fetched and run with.
 pub fn broker() -> Result<(), Failure> {
     match std::env::var_os("JAVA_HOME").filter(|home| !home.is_empty()) {

@@ -39,8 +39,10 @@ impl Outcome {
     }
 }
 
-/// What Cargo says of tests that took all the processor time they may take.
-const SPENT: &str = "SIGXCPU";
+/// Whether a run's log says that its tests took all the processor time that they may take, which ends them by SIGXCPU, and none had failed by then.
+fn is_spent(log: &str) -> bool {
+    log.contains("(signal: 24") && !log.contains(" ... FAILED")
+}
 
 /// Whose tests a run used.
 #[derive(Clone, Copy, Debug)]
@@ -177,7 +179,7 @@ impl Ledger {
         };
         let is_spent = |log: &str| {
             let log = fs::read(folder.join("mutants.out").join(log));
-            log.is_ok_and(|log| String::from_utf8_lossy(&log).contains(SPENT))
+            log.is_ok_and(|log| is_spent(&String::from_utf8_lossy(&log)))
         };
         let taken = serde_json::from_str(&text)
             .ok()
@@ -346,6 +348,22 @@ pub mod tests {
             ["a.rs:2:5: replace + with -".to_owned()]
         );
         assert!(ledger.missed("q").is_empty());
+    }
+
+    /// Tests that the limit had ended were taken for tests that failed: what was looked for is the signal's name, and Cargo prints its number alone.
+    #[test]
+    fn tests_that_the_limit_ended_are_told_by_what_cargo_says_of_them() {
+        let ended = "running 2 tests\ntest a ... ok\nerror: test failed, to rerun pass `--lib`\n\nCaused by:\n  \
+             process didn't exit successfully: `prlimit --cpu=6:7 x` (signal: 24)\n";
+        assert!(is_spent(ended));
+        assert!(is_spent(
+            &ended.replace("24)", "24, SIGXCPU: CPU time limit exceeded)")
+        ));
+        assert!(!is_spent(
+            &ended.replace("24", "6, SIGABRT: process abort signal")
+        ));
+        let failed = ended.replace("a ... ok", "a ... FAILED");
+        assert!(!is_spent(&failed), "a test had failed before");
     }
 
     #[test]
