@@ -615,10 +615,14 @@ fn what_is_wrong_on_purpose_is_shown_by_the_shortest_way_into_it() {
         "causal order, after 9 actions\n",
         "wrong on purpose: sabotage eager, every claim counts as met\n",
         "\nVIOLATION causal order: both/0 was handed ",
-        "\nNo way of fewer than 9 actions through this world goes wrong.\n",
+        "\nNo way of fewer than 9 actions through this world has an action that is wrong.\n",
     ] {
         assert!(run.stdout.contains(part), "{part:?} in\n{}", run.stdout);
     }
+    let run = sim("explore --world own-sends --sabotage unreceived-channels-block");
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let end = "\nNo way of fewer than 1 action through this world goes wrong, nor when it comes to rest.\n";
+    assert!(run.stdout.ends_with(end), "{}", run.stdout);
     let run = sim("explore --world triangle-one-by-one --fault h6-jumps-over-log-start");
     assert_eq!((run.code, run.stderr.as_str()), (1, ""));
     let end = "Slipped through: no way through this world goes wrong.\n";

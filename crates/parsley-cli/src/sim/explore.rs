@@ -90,7 +90,7 @@ fn show(explored: &[Explored], sabotage: Sabotage, out: &mut impl Write) -> io::
             None => "none".to_owned(),
             Some(found) => {
                 let rule = &found.violation.rule;
-                format!("{rule}, after {} actions", found.actions.len())
+                format!("{rule}, after {}", counted(found.actions.len()))
             }
         });
         table.row(row);
@@ -121,8 +121,20 @@ fn show(explored: &[Explored], sabotage: Sabotage, out: &mut impl Write) -> io::
     }
     writeln!(out, "{}", found.schedule().trim_end())?;
     let actions = found.actions.len();
+    let shorter = match found.at_rest {
+        // That no action is wrong on any way, however long, was found before.
+        true => "goes wrong, nor when it comes to rest",
+        // What is left to come to rest does more than is counted, and may go wrong by that.
+        false => "has an action that is wrong",
+    };
     writeln!(
         out,
-        "\nNo way of fewer than {actions} actions through this world goes wrong."
+        "\nNo way of fewer than {} through this world {shorter}.",
+        counted(actions)
     )
+}
+
+fn counted(actions: usize) -> String {
+    let plural = if actions == 1 { "" } else { "s" };
+    format!("{actions} action{plural}")
 }

@@ -25,7 +25,7 @@ pub struct Exploration {
     pub depth: usize,
     /// In how many states of all what a world is about has come to pass.
     pub seen: Seen,
-    /// The shortest way into a violation. The search ends with it.
+    /// The shortest way into a violation of what is judged. The search ends with it.
     pub counterexample: Option<Counterexample>,
 }
 
