@@ -88,7 +88,7 @@ enum Task {
         /// How many mutants are tried at the same time
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
         jobs: u16,
-        /// Forget what earlier runs caught, as tests that were changed may not catch it any more
+        /// Forget what earlier runs caught, as tests that were changed may not catch it any more; what is changed of the mutated files is tried again anyway
         #[arg(long)]
         fresh: bool,
         /// Write the figures into docs/verification.md

@@ -1,6 +1,7 @@
 //! `cargo xtask mutants`: changes the protocol's code in one place at a time, and counts the changes that no test notices.
 
 mod ledger;
+mod sources;
 mod survivors;
 mod table;
 
@@ -142,18 +143,26 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
     made(&folder, request.fresh)?;
     let kept = folder.join("mutants.json");
     let mut ledger = Ledger::read(&kept)?;
+    let mut untried = 0;
     for own in OWN {
         let out = folder.join(own.mutated);
         made(&out, false)?;
-        // What a run has found out that was stopped.
+        // What a run has found out that was stopped. It is kept at once, as the next run begins its own list.
         ledger.take(&out, By::OwnTests)?;
+        let names = mutants(own.mutated)?;
+        for file in sources::changed(&out, &names)? {
+            println!("{file} has changed: its mutants are tried again");
+            ledger.forget(&file);
+        }
+        ledger.write(&kept)?;
         let mut only = vec!["--iterate".to_owned()];
         if let Some(shard) = &request.shard {
             only.push(format!("--shard={shard}"));
         }
         finished(&own.attempt(&out, request.jobs, &only)?)?;
         ledger.take(&out, By::OwnTests)?;
-        ledger.keep_only(own.mutated, &mutants(own.mutated)?);
+        ledger.keep_only(own.mutated, &names);
+        untried += ledger.untried(&names);
         ledger.write(&kept)?;
 
         let missed = ledger.missed(own.mutated);
@@ -178,7 +187,16 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
         page::put(PAGE, MARKS, &table::page(&ledger, &listed))?;
     }
     let whole = request.shard.is_none();
-    let wrong = survivors::wrong(&ledger, &listed, |file| whole || ledger.has(file));
+    let mut wrong = survivors::not_listed(&ledger, &listed, |_| true);
+    // Of a share it cannot be told whether what is listed survives.
+    if whole {
+        wrong.extend(survivors::not_surviving(&ledger, &listed, |_| true));
+        if untried > 0 {
+            wrong.push(format!(
+                "{untried} mutants were not tried: the run was cut short"
+            ));
+        }
+    }
     for line in &wrong {
         eprintln!("{line}");
     }
@@ -203,9 +221,9 @@ pub fn strict() -> Result<(), Failure> {
     if let Some(file) = STRICT.iter().find(|file| !ledger.has(file)) {
         return Err(Failure::Unmet(format!("{file} has no mutants")));
     }
-    let wrong = survivors::wrong(&ledger, &survivors::listed()?, |file| {
-        STRICT.contains(&file)
-    });
+    let (listed, is_strict) = (survivors::listed()?, |file: &str| STRICT.contains(&file));
+    let mut wrong = survivors::not_listed(&ledger, &listed, is_strict);
+    wrong.extend(survivors::not_surviving(&ledger, &listed, is_strict));
     for line in &wrong {
         eprintln!("{line}");
     }

@@ -247,6 +247,17 @@ impl Ledger {
             .retain(|name, mutant| mutant.package != package || names.contains(name.as_str()));
     }
 
+    /// Forgets the mutants of a file.
+    pub fn forget(&mut self, file: &str) {
+        self.mutants.retain(|_, mutant| mutant.file != file);
+    }
+
+    /// How many mutants of these names nothing is known of.
+    pub fn untried(&self, names: &[String]) -> usize {
+        let is_untried = |name: &&String| !self.mutants.contains_key(*name);
+        names.iter().filter(is_untried).count()
+    }
+
     /// The names of the mutants of a package that were missed.
     pub fn missed(&self, package: &str) -> Vec<String> {
         self.mutants
@@ -402,8 +413,14 @@ pub mod tests {
         ]);
         ledger.keep_only("q", &[]);
         assert_eq!(ledger.mutants().count(), 2);
-        ledger.keep_only("p", &["a.rs:2:5: y".to_owned()]);
+        let names = ["a.rs:2:5: y".to_owned(), "a.rs:3:5: z".to_owned()];
+        ledger.keep_only("p", &names);
         assert_eq!(ledger.mutants().count(), 1);
+        assert_eq!(ledger.untried(&names), 1);
+        ledger.forget("b.rs");
+        assert_eq!(ledger.untried(&names), 1);
+        ledger.forget("a.rs");
+        assert_eq!(ledger.untried(&names), 2);
     }
 
     #[test]

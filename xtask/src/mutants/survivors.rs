@@ -67,8 +67,12 @@ pub fn why<'a>(mutant: &Mutant, listed: &'a [Survivor]) -> Option<&'a str> {
     Some(&entry.why)
 }
 
-/// What is wrong, a line each: mutants of these files that survive and are not listed, and those that are listed and do not.
-pub fn wrong(ledger: &Ledger, listed: &[Survivor], files: impl Fn(&str) -> bool) -> Vec<String> {
+/// Mutants of these files that survive and are not listed, each told.
+pub fn not_listed(
+    ledger: &Ledger,
+    listed: &[Survivor],
+    files: impl Fn(&str) -> bool,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     for mutant in ledger.mutants().filter(|mutant| files(&mutant.file)) {
         let Mutant {
@@ -82,6 +86,16 @@ pub fn wrong(ledger: &Ledger, listed: &[Survivor], files: impl Fn(&str) -> bool)
             ));
         }
     }
+    wrong
+}
+
+/// Mutants of these files that are listed and do not survive, each told.
+pub fn not_surviving(
+    ledger: &Ledger,
+    listed: &[Survivor],
+    files: impl Fn(&str) -> bool,
+) -> Vec<String> {
+    let mut wrong = Vec::new();
     for survivor in listed.iter().filter(|survivor| files(&survivor.file)) {
         let survives = ledger
             .mutants()
@@ -100,6 +114,12 @@ pub fn wrong(ledger: &Ledger, listed: &[Survivor], files: impl Fn(&str) -> bool)
 mod tests {
     use super::*;
     use crate::mutants::ledger::tests::ledger;
+
+    fn wrong(ledger: &Ledger, listed: &[Survivor], files: fn(&str) -> bool) -> Vec<String> {
+        let mut wrong = not_listed(ledger, listed, files);
+        wrong.extend(not_surviving(ledger, listed, files));
+        wrong
+    }
 
     fn survivor(file: &str, change: &str, source: &str) -> Survivor {
         Survivor {
