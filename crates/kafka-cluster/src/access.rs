@@ -1,11 +1,13 @@
 //! Access rules, for clusters that have an authorizer.
 
 use std::io;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::ask::{Answer, Request, ask, invalid};
 
 /// Keys of the requests in Kafka's protocol, in the versions that every broker from 2.0 on serves.
+const DESCRIBE_KEY: i16 = 29;
 const CREATE_KEY: i16 = 30;
 const DELETE_KEY: i16 = 31;
 const VERSION: i16 = 1;
@@ -17,6 +19,9 @@ const EVERYWHERE: &str = "*";
 const ALL_OPERATIONS: u8 = 2;
 const DENY: u8 = 2;
 const ALLOW: u8 = 3;
+
+/// How long it is waited between two looks whether a broker goes by a rule.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// Something on a cluster that access can be denied to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +119,7 @@ pub(crate) fn allow(
     change(port, DELETE_KEY, resource, &rules(operation), timeout)
 }
 
-/// The two requests have the same fields: rules, and filters that the same rules pass.
+/// Has rules made or removed, and waits until the broker goes by it: what it answers is that the controller has taken note, whose log it follows by itself.
 fn change(
     port: u16,
     key: i16,
@@ -125,17 +130,38 @@ fn change(
     // Two at most.
     let count = i32::try_from(rules.len()).unwrap_or(i32::MAX);
     let mut request = Request::new(key, VERSION).count(count);
-    for (operation, permission) in rules {
-        request = request
-            .byte(resource.kind())
-            .text(resource.name())?
-            .byte(resource.pattern())
-            .text(EVERYBODY)?
-            .text(EVERYWHERE)?
-            .byte(*operation)
-            .byte(*permission);
+    for rule in rules {
+        request = with_rule(request, resource, *rule)?;
     }
-    judge(&ask(port, &request, timeout)?, count)
+    judge(&ask(port, &request, timeout)?, count)?;
+    let until = Instant::now() + timeout;
+    for rule in rules {
+        let request = with_rule(Request::new(DESCRIBE_KEY, VERSION), resource, *rule)?;
+        while described(&ask(port, &request, timeout)?)? != (key == CREATE_KEY) {
+            if Instant::now() > until {
+                let late = format!("the broker does not go by the rules for {resource:?} yet");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, late));
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+    Ok(())
+}
+
+/// A rule, or a filter that it alone passes: all three requests have the same fields for them.
+fn with_rule(
+    request: Request,
+    resource: Resource<'_>,
+    (operation, permission): Rule,
+) -> io::Result<Request> {
+    Ok(request
+        .byte(resource.kind())
+        .text(resource.name())?
+        .byte(resource.pattern())
+        .text(EVERYBODY)?
+        .text(EVERYWHERE)?
+        .byte(operation)
+        .byte(permission))
 }
 
 /// The answer has a result for each rule, behind the throttle time and the number of results. The first stands for all: they differ in
@@ -146,5 +172,13 @@ fn judge(answer: &Answer, rules: i32) -> io::Result<()> {
         (results, code) => Err(invalid(format!(
             "{results} results, the first with error code {code}"
         ))),
+    }
+}
+
+/// Whether a broker knows of a rule that fits. Behind the throttle time come an error code, its message, which is none, and the number of resources.
+fn described(answer: &Answer) -> io::Result<bool> {
+    match answer.i16(4)? {
+        0 => Ok(answer.i32(8)? > 0),
+        code => Err(invalid(format!("rules are not told: error code {code}"))),
     }
 }

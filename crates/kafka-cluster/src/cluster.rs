@@ -194,7 +194,7 @@ impl KafkaCluster {
     }
 
     /// Denies every client everything on a resource. The cluster needs an authorizer:
-    /// [`ClusterConfig::with_authorizer`].
+    /// [`ClusterConfig::with_authorizer`]. It is in force when this returns.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl KafkaCluster {
         access::deny(self.ports[0].client, resource, None, ANSWER_TIMEOUT)
     }
 
-    /// Takes a denial back.
+    /// Takes a denial back. That is in force when this returns.
     ///
     /// # Errors
     ///

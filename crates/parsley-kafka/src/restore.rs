@@ -16,7 +16,7 @@ use crate::config::KafkaConfig;
 use crate::event::{ConsumerError, Polled};
 use crate::native::EventConsumer;
 use crate::state::{Checkpoint, StateError, StoreKind, TaskState};
-use crate::worker::is_denial;
+use crate::worker::{is_denial, is_of_group};
 
 /// How much is read before it is written down, in bytes of keys and values.
 const BATCH_BYTES: usize = 1 << 20;
@@ -72,11 +72,6 @@ pub enum RestoreError {
     /// No client could be made.
     #[error("a client for the changelog: {0}")]
     Client(KafkaError),
-}
-
-/// The group that the state of a group's tasks is read back under.
-pub(crate) fn group(of: &str) -> String {
-    format!("{of}-restore")
 }
 
 /// A restore that is under way.
@@ -161,8 +156,8 @@ impl Restore {
         };
         let mut client = config.client();
         client
-            // It joins no group: the name is only for its queue.
-            .set("group.id", self::group(group))
+            // It joins no group and asks for no positions: librdkafka gives no queue to a consumer without the name of one.
+            .set("group.id", format!("{group}-restore"))
             .set("isolation.level", "read_committed")
             .set("enable.auto.commit", "false")
             .set("enable.auto.offset.store", "false")
@@ -226,7 +221,10 @@ impl Restore {
                     let kind = self.kind_of(&partition.topic);
                     self.checkpoint.advance(kind, offset);
                 }
-                Some(Polled::Error(error)) if error.fatal || is_denial(error.code) => {
+                // Its group it never joins, and need not be allowed to (decision K45).
+                Some(Polled::Error(error))
+                    if error.fatal || (is_denial(error.code) && !is_of_group(error.code)) =>
+                {
                     return Err(RestoreError::Consumer(error));
                 }
                 // librdkafka goes on by itself.

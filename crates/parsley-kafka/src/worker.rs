@@ -44,7 +44,7 @@ mod unmarked;
 mod watch;
 
 use ahead::Ahead;
-pub(crate) use denied::is_denial;
+pub(crate) use denied::{is_denial, is_of_group};
 use ends::Ends;
 use failing::Failing;
 use late::Late;

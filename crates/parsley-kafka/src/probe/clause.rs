@@ -38,8 +38,6 @@ pub enum Clause {
     PositionsKept,
     /// Where the group has positions, there is state (G11), and its changelogs belong together.
     StateKept,
-    /// The stored state may be read back.
-    StateReadable,
     /// The stored state is as it was written (G7).
     StateTrusted,
     /// The group's positions do not lie beyond the state (G16).
@@ -58,7 +56,7 @@ pub enum Clause {
 
 impl Clause {
     /// All clauses.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 21] = [
         Self::Configuration,
         Self::TopicThere,
         Self::TopicShown,
@@ -73,7 +71,6 @@ impl Clause {
         Self::PositionsShown,
         Self::PositionsKept,
         Self::StateKept,
-        Self::StateReadable,
         Self::StateTrusted,
         Self::PositionsCovered,
         Self::HeldInputs,
@@ -100,7 +97,6 @@ impl Clause {
             Self::PositionsShown => "probe-positions-shown",
             Self::PositionsKept => "probe-positions-kept",
             Self::StateKept => "probe-state-kept",
-            Self::StateReadable => "probe-state-readable",
             Self::StateTrusted => "probe-state-trusted",
             Self::PositionsCovered => "probe-positions-covered",
             Self::HeldInputs => "probe-held-inputs",
@@ -129,7 +125,6 @@ impl Clause {
                 "docs/protocol.md, Guards, G10 vc-positions-lost"
             }
             Self::StateKept => "docs/protocol.md, Guards, G11 vc-state-lost",
-            Self::StateReadable => "docs/operations.md, Access",
             Self::StateTrusted => "docs/protocol.md, Guards, G7 vc-corrupt-state",
             Self::PositionsCovered => "docs/protocol.md, Guards, G16 vc-positions-ahead",
             Self::HeldInputs => {
@@ -170,7 +165,6 @@ impl Clause {
             }
             Self::PositionsKept => RefusalCode::PositionsLost.remedy(),
             Self::StateKept => RefusalCode::StateLost.remedy(),
-            Self::StateReadable => "grant Read",
             Self::StateTrusted => RefusalCode::CorruptState.remedy(),
             Self::PositionsCovered => RefusalCode::PositionsAhead.remedy(),
             Self::HeldInputs => RefusalCode::RemovedInputHeld.remedy(),

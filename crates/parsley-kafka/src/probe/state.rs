@@ -30,7 +30,7 @@ enum CannotOpen {
     Refused(Refusal),
     /// The changelogs cannot be read to their ends: so many offsets are left.
     Stalled(u64),
-    /// The changelogs may not be read.
+    /// The changelogs may not be read, which the cluster had not told.
     Denied(ConsumerError),
     /// The cluster does not answer as it would have to.
     Cluster(ClusterError),
@@ -153,7 +153,7 @@ impl Probe {
                 topics.extend(topic);
                 let trouble = Trouble::from(RestoreError::Consumer(error));
                 let denied = trouble.with_grant(declared, Some(cluster));
-                (Clause::StateReadable, denied.to_string())
+                (Clause::Access, denied.to_string())
             }
             CannotOpen::Cluster(error @ ClusterError::Unresolved { .. }) => {
                 (Clause::FormerTopicShown, error.to_string())

@@ -92,13 +92,12 @@ pub enum ReaderError {
 }
 
 impl ReaderError {
-    /// Whether the code says that it is not allowed.
+    /// Whether the code says that it is not allowed. The group it never joins, and need not be allowed to.
     pub(super) fn is_denial(code: RDKafkaErrorCode) -> bool {
         matches!(
             code,
             RDKafkaErrorCode::TopicAuthorizationFailed
                 | RDKafkaErrorCode::ClusterAuthorizationFailed
-                | RDKafkaErrorCode::GroupAuthorizationFailed
                 | RDKafkaErrorCode::SaslAuthenticationFailed
                 | RDKafkaErrorCode::Authentication
         )

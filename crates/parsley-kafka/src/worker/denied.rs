@@ -11,12 +11,12 @@ use rdkafka::types::RDKafkaErrorCode::{
 use super::Trouble;
 use crate::cluster::Cluster;
 use crate::producer::ProduceError;
-use crate::restore::{self, RestoreError};
+use crate::restore::RestoreError;
 use crate::stage::Declared;
 use crate::topic::Permitted;
 
 /// Whether an error says that this client may not use its group.
-pub(super) fn is_of_group(code: RDKafkaErrorCode) -> bool {
+pub(crate) fn is_of_group(code: RDKafkaErrorCode) -> bool {
     code == GroupAuthorizationFailed
 }
 
@@ -84,10 +84,7 @@ impl Trouble {
             _ => (None, None),
         };
         let grant = match (code, topic) {
-            (Some(GroupAuthorizationFailed), _) => Grant::Group(match &self {
-                Self::Restore(_) => restore::group(&declared.group),
-                _ => declared.group.clone(),
-            }),
+            (Some(GroupAuthorizationFailed), _) => Grant::Group(declared.group.clone()),
             (Some(TransactionalIdAuthorizationFailed), _) => {
                 Grant::TransactionalIds(format!("{}-", declared.group))
             }

@@ -573,9 +573,11 @@ fn probe_notes_a_changelog_that_cannot_be_read_to_its_end() {
     assert_eq!(probe(&app, &config, None), ClusterReport::default());
 }
 
-/// State is read back under a group of its own.
+/// State is read back by a consumer that bears the name of a group, without which librdkafka gives it no queue, and never joins it. Where that name was denied,
+/// a host could not read its state and asked for a grant that nothing needs; or it could, if the records were there before the answer about the group: the
+/// probe found something in one run and nothing in another.
 #[test]
-fn probe_finds_a_state_that_may_not_be_read_back() {
+fn state_is_read_back_whatever_the_group_is_that_its_reader_names() {
     let name = "probe-back";
     let [a, ..] = joining_topics(name);
     let (app, dir) = (joining(name), tempfile::tempdir().unwrap());
@@ -583,12 +585,12 @@ fn probe_finds_a_state_that_may_not_be_read_back() {
     let group = format!("{name}-join-restore");
     broker().deny(Resource::Group(&group)).unwrap();
     let elsewhere = tempfile::tempdir().unwrap();
-    let finding = both_wait(&app, &config(&elsewhere), Clause::StateReadable);
-    let grant = format!("grant Read and Describe on group {group}");
-    assert!(finding.found.ends_with(&grant), "{finding}");
-    broker().allow(Resource::Group(&group)).unwrap();
     let report = probe(&app, &config(&elsewhere), None);
     assert_eq!(report, ClusterReport::default());
+    let running = start(config(&elsewhere), &app);
+    Foreign::plain().append(&a, To::Key, &[("k", "v")]);
+    wait_for_deliveries(&running, 1);
+    stop(&running);
 }
 
 /// B13, of a topic that is declared no more.
