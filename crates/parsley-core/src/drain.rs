@@ -161,18 +161,15 @@ impl Drain {
 
     /// A record of `sender` with this sequence was delivered on `channel`.
     pub fn sequence_delivered(&mut self, channel: usize, sender: SenderId, sequence: i64) {
-        self.wake_sequences(
-            channel,
-            (sender, i64::MIN, 0)..=(sender, sequence, usize::MAX),
-        );
-    }
-
-    /// What is held of `sender` on `channel`, or what is known of its watermarks, has changed.
-    pub fn sender_evidence_changed(&mut self, channel: usize, sender: SenderId) {
-        self.wake_sequences(
-            channel,
-            (sender, i64::MIN, 0)..=(sender, i64::MAX, usize::MAX),
-        );
+        let waiting = &mut self.waiters[channel].sequences;
+        if waiting.is_empty() {
+            return;
+        }
+        let met = (sender, i64::MIN, 0)..=(sender, sequence, usize::MAX);
+        while let Some(&waiter) = waiting.range(met.clone()).next() {
+            waiting.remove(&waiter);
+            self.candidates.insert(waiter.2);
+        }
     }
 
     /// Watermark evidence on `channel` may meet any sequence claim on it now.
@@ -188,21 +185,6 @@ impl Drain {
             self.candidates.insert(head);
         }
         self.evidence_changed(channel);
-    }
-
-    fn wake_sequences(
-        &mut self,
-        channel: usize,
-        claims: std::ops::RangeInclusive<(SenderId, i64, usize)>,
-    ) {
-        let waiting = &mut self.waiters[channel].sequences;
-        if waiting.is_empty() {
-            return;
-        }
-        while let Some(&waiter) = waiting.range(claims.clone()).next() {
-            waiting.remove(&waiter);
-            self.candidates.insert(waiter.2);
-        }
     }
 }
 

@@ -419,16 +419,12 @@ impl Node {
         self.stamp.delivered(input, &record);
         input.head_met = Met::default();
         let has_head = !input.queue.is_empty();
-        let evidence = !input.evidence.is_empty();
         self.drain.head_changed(index, has_head);
         if let Some((sender, sequence)) = record.sender {
             let input = &mut self.inputs[index];
             if input.note_delivered(sender, sequence, record.offset) {
                 self.stamp.mark_moved(input.channel, sender);
                 self.drain.sequence_delivered(index, sender, sequence);
-            }
-            if evidence {
-                self.drain.sender_evidence_changed(index, sender);
             }
         }
         self.settled_moved(index);

@@ -255,9 +255,6 @@ impl Indexed {
                         .head_changed(on, !self.world.0[on].queue.is_empty());
                     if let Some((sender, sequence)) = record.sender {
                         self.drain.sequence_delivered(on, sender, sequence);
-                        if !self.world.0[on].watermarks.is_empty() {
-                            self.drain.sender_evidence_changed(on, sender);
-                        }
                     }
                     self.settled_moved(on);
                 }
@@ -740,12 +737,7 @@ fn a_delivered_sequence_wakes_those_that_wait_for_it_or_for_less() {
 }
 
 #[test]
-fn evidence_wakes_all_that_wait_by_sequence_and_a_senders_those_that_wait_for_that_sender() {
-    let mut drain = waiting();
-    drain.sender_evidence_changed(0, sender(2));
-    assert_eq!(candidates(&drain), [3]);
-    drain.sender_evidence_changed(0, sender(1));
-    assert_eq!(candidates(&drain), [1, 2, 3]);
+fn evidence_wakes_all_that_wait_by_sequence() {
     let mut drain = waiting();
     drain.evidence_changed(0);
     assert_eq!(candidates(&drain), [1, 2, 3]);

@@ -354,6 +354,19 @@ fn a_removed_sink_is_carried_as_its_last_offset_if_it_has_one() {
     }
 }
 
+/// What the watermark vouches for is held back by an earlier record of the same sender, and by nothing else once that is delivered: the claim names a later
+/// sequence, which no delivery reaches.
+#[test]
+fn p16_a_watermark_vouches_once_what_is_held_of_the_sender_is_delivered() {
+    let mut world = World::new(config(&["x:0", "y:0", "z:0"], &[]));
+    let waits = with_clock(record("x:0", 0), &claims(&[("z:0", 0)]));
+    assert!(world.feed(with_sender(waits, "alice", 3)).is_empty());
+    let claim = clock(&[], &[("x:0", "alice", 5)]);
+    assert!(world.feed_claiming("y:0", 0, &claim).is_empty());
+    assert!(world.watermarks(&[("x:0", 1)]).is_empty());
+    assert_eq!(world.feed(record("z:0", 0)), ["z:0@0", "x:0@0", "y:0@0"]);
+}
+
 /// The watermarks of a channel that stood still were once all kept.
 #[test]
 fn p16_a_channel_that_stands_still_gathers_no_more_watermarks_than_it_can_use() {
@@ -572,6 +585,27 @@ fn the_channels_that_stamps_name_are_those_of_what_is_carried_and_of_what_is_adv
         world.node.stamp_channels(),
         in_order(&["u:0", "v:0", "x:0"])
     );
+}
+
+/// What an operator is told of the width of stamps is told between sends as well, when new claims are not joined in yet.
+#[test]
+fn the_claims_of_the_next_stamp_are_counted_by_kind() {
+    let mut world = World::new(config(&["a:0", "b:0", "c:0"], &[("s", 1)]));
+    assert_eq!(world.node.stamp_entries(), (0, 0));
+    world.feed(record("a:0", 0));
+    assert_eq!(world.node.stamp_entries(), (1, 0));
+    world.feed(record("b:0", 0));
+    assert_eq!(world.node.stamp_entries(), (2, 0));
+    let claims = clock(
+        &[("a:0", 0), ("x:0", 1), ("y:0", 2)],
+        &[("z:0", "alice", 3)],
+    );
+    world.feed_claiming("c:0", 0, &claims);
+    assert_eq!(world.node.stamp_entries(), (5, 1));
+    world.send("s:0");
+    assert_eq!(world.node.stamp_entries(), (5, 2), "it is acknowledged");
+    let entries = stamp_clock(&world.send("s:0"));
+    assert_eq!((entries.offsets().len(), entries.sequences().len()), (5, 2));
 }
 
 /// Broken by hand, a sink that comes back with its numbers from 0 again was seen by the comparison with the model alone. A receiver's delivered

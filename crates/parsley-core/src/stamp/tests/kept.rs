@@ -377,26 +377,55 @@ fn a_delivered_mark_above_the_frontier_is_not_kept_for_longer_than_it_vouches() 
     assert_eq!(sent(&mut world), with(3, 1, None), "the next mark does");
 }
 
+/// Nothing but the sink's end has changed since the last stamp.
+#[test]
+fn an_own_echo_is_not_in_the_next_stamp_once_its_sink_is_gone() {
+    let mut world = World::new();
+    let echo = clock([], [sequence(channel(10), SELF, 4)]);
+    let sent = |world: &mut World| {
+        world.take(Event::Send(channel(20))).expect("is sent");
+        let (stamp, _) = world.sent.last().expect("a stamp");
+        wire::decode(&stamp.clock).expect("a clock").into_clock()
+    };
+    for event in [Event::Receive(0, 0, echo.clone(), None), Event::Deliver(1)] {
+        world.take(event).expect("no guard");
+    }
+    let delivered = offset(channel(1), 0);
+    let with_echo = clock([delivered], [sequence(channel(10), SELF, 4)]);
+    assert_eq!(sent(&mut world), with_echo);
+    world
+        .take(Event::Gone(BTreeSet::from([topic(10)])))
+        .expect("no guard");
+    assert_eq!(sent(&mut world), clock([delivered], []));
+}
+
 #[test]
 fn what_waits_for_the_next_send_takes_no_more_memory_than_the_stamp() {
-    for sends_at in [&[0, 1, 3, 100, 499][..], &[]] {
-        let mut world = World::new();
-        for at in 0..500 {
-            let claims = clock([offset(channel(31), at), offset(channel(30), at)], []);
-            let event = Event::Receive(0, 0, claims, None);
-            world.take(event).expect("no guard");
-            world.take(Event::Deliver(1)).expect("no guard");
-            let kept = &world.node.stamp;
-            let width = kept.terms.offsets().len();
-            assert!(width <= 3 && kept.raised.len() <= width && kept.added.len() <= width);
-            if sends_at.contains(&at) {
-                world.take(Event::Send(sink())).expect("is sent");
+    // How many claims of the first record no later one raises: each raises three.
+    for first in [&[][..], &[32], &[32, 33]] {
+        for sends_at in [&[0, 1, 3, 100, 499][..], &[]] {
+            let mut world = World::new();
+            let claims = first.iter().map(|&number| offset(channel(number), 0));
+            let mut next = clock(claims, []);
+            for at in 0..500 {
+                world
+                    .take(Event::Receive(0, 0, next, None))
+                    .expect("no guard");
+                world.take(Event::Deliver(1)).expect("no guard");
+                let kept = &world.node.stamp;
+                let width = kept.terms.offsets().len();
+                assert!(width <= 3 + first.len());
+                assert!(kept.raised.len() <= width && kept.added.len() <= width);
+                if sends_at.contains(&at) {
+                    world.take(Event::Send(sink())).expect("is sent");
+                }
+                next = clock([offset(channel(31), at), offset(channel(30), at)], []);
             }
+            assert_eq!(
+                (world.deliveries, world.sent.len()),
+                (500, sends_at.len().min(3))
+            );
         }
-        assert_eq!(
-            (world.deliveries, world.sent.len()),
-            (500, sends_at.len().min(3))
-        );
     }
 }
 
