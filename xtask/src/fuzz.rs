@@ -129,6 +129,24 @@ struct Fuzzed {
     finding: Option<Finding>,
 }
 
+impl Fuzzed {
+    /// A target that could not be fuzzed, or does not say what it did.
+    fn failed(name: &'static str, failure: &Failure) -> Self {
+        let [found, ..] = folders(name);
+        Self {
+            name,
+            executions: 0,
+            corpus: 0,
+            took: Duration::ZERO,
+            finding: Some(Finding {
+                told: failure.to_string(),
+                artifact: None,
+                log: found.with_extension("log"),
+            }),
+        }
+    }
+}
+
 /// Something is wrong, and this shows it.
 #[derive(Debug, PartialEq)]
 struct Finding {
@@ -149,7 +167,9 @@ pub fn run(options: &Options) -> Result<Vec<&'static str>, Failure> {
     build(targets.iter().any(|(name, _)| WITH_KAFKA.contains(name)))?;
     let binaries = binaries()?;
     let fuzzed = at_once(&targets, usize::from(options.jobs), |(name, length_max)| {
-        fuzz(&binaries, name, length_max, options)
+        let fuzzed = fuzz(&binaries, name, length_max, options);
+        // What was found of the others is told all the same.
+        Ok(fuzzed.unwrap_or_else(|failure| Fuzzed::failed(name, &failure)))
     })?;
     print!("\n{}", page(&options.command(), &fuzzed));
     let mut found = Vec::new();
@@ -501,6 +521,16 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A target that could not be read ended the whole run, and what was found of the others was not told.
+    #[test]
+    fn a_target_that_cannot_be_fuzzed_is_told_like_what_is_found_of_others() {
+        let failure = Failure::Unmet("there is no such binary".to_owned());
+        let fuzzed = Fuzzed::failed("clock", &failure);
+        let told = told(fuzzed.name, &fuzzed.finding.unwrap());
+        assert!(told.starts_with("FINDING of clock\n"), "{told}");
+        assert!(told.contains(&failure.to_string()) && told.contains("LOG: "));
     }
 
     const PASSED: &str = "#2\tINITED cov: 10 ft: 11 corp: 1/1b exec/s: 0 rss: 30Mb\n\

@@ -36,7 +36,7 @@ enum Task {
         #[arg(long)]
         quick: bool,
         /// Run this stage alone; can be given more than once
-        #[arg(long, value_name = "STAGE", value_parser = gate::stage_names())]
+        #[arg(long, value_name = "STAGE", value_parser = gate::stage_names(), conflicts_with = "quick")]
         only: Vec<String>,
         /// Write what became of each stage to this file, as JSON
         #[arg(long, value_name = "FILE")]

@@ -8,7 +8,7 @@ mod table;
 use std::fs;
 use std::path::Path;
 
-use ledger::{By, Ledger};
+use ledger::{By, Ledger, Sum};
 
 use crate::command::{Counts, Failure, Run};
 use crate::page::{self, Marks, unmet};
@@ -16,6 +16,9 @@ use crate::{stages, tools};
 
 /// The lowest share of mutants, in percent, that are caught.
 const FLOOR_PERCENT: f64 = 90.0;
+
+/// The highest share of mutants, in percent, that may not compile. Where more do not, it is for another reason, such as a full disk.
+const UNVIABLE_MAX_PERCENT: f64 = 33.0;
 
 /// The files whose mutants the gate tries each time.
 const STRICT: [&str; 3] = [
@@ -197,6 +200,7 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
             ));
         }
     }
+    wrong.extend(hardly_viable(ledger.sum(|_| true)));
     for line in &wrong {
         eprintln!("{line}");
     }
@@ -224,16 +228,26 @@ pub fn strict() -> Result<(), Failure> {
     let (listed, is_strict) = (survivors::listed()?, |file: &str| STRICT.contains(&file));
     let mut wrong = survivors::not_listed(&ledger, &listed, is_strict);
     wrong.extend(survivors::not_surviving(&ledger, &listed, is_strict));
+    wrong.extend(hardly_viable(ledger.sum(is_strict)));
     for line in &wrong {
         eprintln!("{line}");
     }
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Unmet(format!(
-            "{} mutants survive, or are listed and do not",
-            wrong.len()
+    match wrong.len() {
+        0 => Ok(()),
+        wrong => Err(Failure::Unmet(format!(
+            "{wrong} things are wrong with the mutants"
         ))),
     }
+}
+
+/// What is wrong if too many mutants do not compile.
+fn hardly_viable(sum: Sum) -> Option<String> {
+    let percent = sum.unviable_percent();
+    (percent > UNVIABLE_MAX_PERCENT).then(|| {
+        format!(
+            "{percent:.1} % of the mutants do not compile, at most {UNVIABLE_MAX_PERCENT} % may; the logs say why"
+        )
+    })
 }
 
 /// A folder that is there, and empty if asked for.
@@ -286,6 +300,21 @@ mod tests {
         for file in STRICT {
             assert!(crate::root().join(file).is_file(), "{file}");
         }
+    }
+
+    /// Mutants that do not compile are no mutants that are caught: with the disk full, none compiled, and all was well.
+    #[test]
+    fn where_hardly_any_mutant_compiles_something_is_wrong() {
+        let sum = |viable, unviable| Sum {
+            caught: viable,
+            unviable,
+            ..Sum::default()
+        };
+        assert_eq!(hardly_viable(sum(67, 33)), None);
+        assert_eq!(hardly_viable(sum(0, 0)), None);
+        let told = hardly_viable(sum(66, 34)).unwrap();
+        assert!(told.starts_with("34.0 % of the mutants do not compile"));
+        assert!(hardly_viable(sum(0, 272)).is_some());
     }
 
     #[test]

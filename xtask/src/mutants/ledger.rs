@@ -103,6 +103,14 @@ impl Sum {
             judged => 100.0 * caught / judged as f64,
         }
     }
+
+    /// Those that do not compile in percent of all; of none, 0.
+    pub fn unviable_percent(self) -> f64 {
+        match self.caught + self.simulator + self.missed + self.timeout + self.unviable {
+            0 => 0.0,
+            all => 100.0 * self.unviable as f64 / all as f64,
+        }
+    }
 }
 
 impl Ledger {
