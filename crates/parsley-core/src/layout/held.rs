@@ -37,7 +37,8 @@ impl HeldRecord {
             .sum();
         let headers = headers + if self.headers.is_empty() { 0 } else { 4 };
         let payload = length_of(&self.key) + length_of(&self.value);
-        let mut value = Vec::with_capacity(FIXED_BYTES + 4 + self.clock.len() + payload + headers);
+        let length = FIXED_BYTES + 4 + self.clock.len() + payload + headers;
+        let mut value = Vec::with_capacity(length);
         value.extend_from_slice(&self.offset.to_be_bytes());
         value.extend_from_slice(&self.timestamp_ms.to_be_bytes());
         let (tagged, sender, sequence) = match self.sender {
@@ -57,6 +58,7 @@ impl HeldRecord {
                 push_nullable(&mut value, header.value.as_ref());
             }
         }
+        debug_assert_eq!(value.len(), length, "it is allocated once");
         value.into()
     }
 
