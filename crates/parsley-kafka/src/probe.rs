@@ -128,6 +128,9 @@ pub enum ProbeError {
     /// It did not answer.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
+    /// There is no temporary directory to read state into: where it is, the environment says (`TMPDIR`).
+    #[error("no temporary directory to read state into: {0}")]
+    Directory(std::io::Error),
     /// The state of a task could not be looked at.
     #[error("the state of partition {partition} of stage {stage} cannot be looked at: {reason}")]
     State {
@@ -160,7 +163,7 @@ pub enum ProbeError {
 ///
 /// # Errors
 ///
-/// When there is no client, or the cluster does not answer. A cluster that denies something has answered.
+/// When there is no client, no temporary directory for state that there is, or the cluster does not answer. A cluster that denies something has answered.
 pub fn probe_cluster(
     app: impl Borrow<App>,
     config: &KafkaConfig,

@@ -66,7 +66,10 @@ impl ProbeError {
             | Self::TooLong { .. }
             | Self::NoText { .. } => Exit::Usage,
             #[cfg(feature = "kafka")]
-            Self::Cluster { .. } => Exit::Cluster,
+            Self::Cluster { source, .. } => match **source {
+                parsley::kafka::ProbeError::Directory(_) => Exit::Io,
+                _ => Exit::Cluster,
+            },
         }
     }
 }

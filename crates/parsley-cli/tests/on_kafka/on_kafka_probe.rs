@@ -3,8 +3,8 @@
 use parsley_kafka::Description;
 use parsley_stage::{App, Stage, Topic, codec};
 
-use crate::running::{Run, parsley};
-use crate::world::{bootstrap, create_topic};
+use crate::running::{Run, parsley, parsley_with};
+use crate::world::{Foreign, bootstrap, create_compacted_topic, create_topic};
 
 /// `<name>-in` to `<name>-out`.
 fn described(name: &str) -> String {
@@ -113,6 +113,32 @@ fn what_describes_no_application_is_malformed() {
         b"",
     );
     assert_eq!(run.code, 5, "{run:?}");
+}
+
+/// State is read into a temporary directory. Where there is none, the cluster was said to have failed.
+#[test]
+fn a_temporary_directory_that_is_not_there_is_told_as_such() {
+    let name = "cli-probe-directory";
+    let description = described(name);
+    create_topic(&format!("{name}-in"), 1);
+    create_topic(&format!("{name}-out"), 1);
+    let changelog = format!("{name}-copy-state-changelog");
+    create_compacted_topic(&changelog, 1);
+    Foreign::plain().append(&changelog, 0, (Some(b"k"), Some(b"v")), &[]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, &description).unwrap();
+    let (brokers, path) = (bootstrap(), file.path().to_str().unwrap().to_owned());
+    let args = ["probe", "--brokers", &brokers, "--config", &path];
+    let run = parsley_with(&args, b"", &[("TMPDIR", "/no/such/directory")]);
+    assert_eq!((run.code, run.stdout.as_str()), (5, ""), "{run:?}");
+    assert!(
+        run.stderr
+            .contains("no temporary directory to read state into"),
+        "{run:?}"
+    );
+    // What was put there is no state, and no host takes it for one.
+    let run = parsley(&args, b"");
+    assert_eq!(run.code, 1, "{run:?}");
 }
 
 #[test]

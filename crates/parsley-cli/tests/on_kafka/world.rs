@@ -61,8 +61,17 @@ pub fn create_topic(name: &str, partitions: i32) -> String {
 
 pub fn create_topic_on(brokers: &str, name: &str, partitions: i32) -> String {
     let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
-    let admin = admin_of(brokers);
-    for outcome in block_on(admin.create_topics([&topic], &AdminOptions::new())).unwrap() {
+    create(brokers, &topic)
+}
+
+pub fn create_compacted_topic(name: &str, partitions: i32) -> String {
+    let topic = NewTopic::new(name, partitions, TopicReplication::Fixed(1));
+    create(&bootstrap(), &topic.set("cleanup.policy", "compact"))
+}
+
+fn create(brokers: &str, topic: &NewTopic<'_>) -> String {
+    let (admin, name) = (admin_of(brokers), topic.name);
+    for outcome in block_on(admin.create_topics([topic], &AdminOptions::new())).unwrap() {
         outcome.unwrap();
     }
     let until = std::time::Instant::now() + BOUND;

@@ -27,8 +27,18 @@ impl Run {
 
 /// Runs the program with these arguments and this input.
 pub fn parsley<A: AsRef<std::ffi::OsStr>>(arguments: &[A], input: &[u8]) -> Run {
+    parsley_with(arguments, input, &[])
+}
+
+/// The same, with these variables of the environment.
+pub fn parsley_with<A: AsRef<std::ffi::OsStr>>(
+    arguments: &[A],
+    input: &[u8],
+    variables: &[(&str, &str)],
+) -> Run {
     let mut child = Command::new(env!("CARGO_BIN_EXE_parsley"))
         .args(arguments)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -34,6 +34,8 @@ enum CannotOpen {
     Denied(ConsumerError),
     /// The cluster does not answer as it would have to.
     Cluster(ClusterError),
+    /// There is no directory to read them into.
+    NoDirectory(std::io::Error),
     /// It cannot be tried.
     Untried(String),
 }
@@ -162,6 +164,7 @@ impl Probe {
                 (Clause::TopicShown, error.to_string())
             }
             CannotOpen::Cluster(error) => return Err(error.into()),
+            CannotOpen::NoDirectory(error) => return Err(ProbeError::Directory(error)),
             CannotOpen::Untried(reason) => {
                 return Err(ProbeError::State {
                     stage: declared.stage_name.to_string(),
@@ -194,13 +197,10 @@ fn try_opening(
         // A first start.
         return Ok(());
     }
-    let untried = |error: std::io::Error| {
-        CannotOpen::Untried(format!("no directory to read it into: {error}"))
-    };
-    let dir = directory().map_err(untried)?;
+    let dir = directory().map_err(CannotOpen::NoDirectory)?;
     let mut restore = read_state(trial, partition, dir.path(), &StoreKind::ORDERING)?;
     // Folds are the logic's own, and are looked for only where nothing else is there.
-    let folds = directory().map_err(untried)?;
+    let folds = directory().map_err(CannotOpen::NoDirectory)?;
     if starts[&StoreKind::Fold] < ends[&StoreKind::Fold] && restore.has_no_ordering_state()? {
         restore = read_state(trial, partition, folds.path(), &StoreKind::BOTH)?;
     }
