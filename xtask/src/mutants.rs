@@ -87,20 +87,13 @@ fn simulator(mutated: &'static str) -> Tests {
         mutated,
         tested: "parsley-sim",
         arguments: "--test=suite -- every_scenario_holds_and_reaches_its_floors",
-        processor_s: 60,
+        processor_s: 30,
     }
 }
 
 impl Tests {
     /// The run that tries mutants on these tests, and leaves what came of each in `folder`. `only` says which, in the tool's own words.
     fn attempt(&self, folder: &Path, jobs: u16, only: &[String]) -> Result<Run, Failure> {
-        let runner = format!(
-            "CARGO_TARGET_{}_RUNNER",
-            stages::host()?.to_uppercase().replace('-', "_")
-        );
-        // With a second to say so in.
-        let (soft, hard) = (self.processor_s, self.processor_s + 1);
-        let limit = format!("prlimit --cpu={soft}:{hard} --as={MEMORY_BYTES}");
         let mut run = Run::cargo("mutants --no-shuffle --colors=never --no-times --no-config")
             .argument(format!("--package={}", self.mutated))
             .argument(format!("--test-package={}", self.tested))
@@ -108,13 +101,12 @@ impl Tests {
             .argument(format!("--timeout={WAITS_MAX_S}"))
             .argument(format!("--output={}", folder.display()))
             // Each job has a target folder of its own.
-            .without_variable("CARGO_TARGET_DIR")
-            .variable(&runner, limit)
-            .variable("CARGO_PROFILE_DEV_DEBUG", "0")
-            // A test that fails is all there is to know: no search for a smaller failure. Cases and scripts are cut to what tells nearly all mutants.
-            .variable("PROPTEST_MAX_SHRINK_ITERS", "0")
-            .variable("PROPTEST_CASES", "24")
-            .variable("PARSLEY_MODEL_SCRIPTS", "40");
+            .without_variable("CARGO_TARGET_DIR");
+        run = self.bounded(run)?;
+        if self.tested != self.mutated {
+            // It would run them in the package that is mutated, where they are not.
+            run = run.argument("--baseline=skip");
+        }
         for argument in only {
             run = run.argument(argument);
         }
@@ -123,6 +115,33 @@ impl Tests {
             run = run.argument(argument);
         }
         Ok(run)
+    }
+
+    /// The same tests without a mutant, which have to pass.
+    fn baseline(&self) -> Result<Run, Failure> {
+        let mut run = Run::cargo("test --locked").argument(format!("--package={}", self.tested));
+        for argument in self.arguments.split_whitespace() {
+            run = run.argument(argument);
+        }
+        self.bounded(run)
+    }
+
+    /// With the bounds of these tests, and with what makes them tell as soon as they can.
+    fn bounded(&self, run: Run) -> Result<Run, Failure> {
+        let runner = format!(
+            "CARGO_TARGET_{}_RUNNER",
+            stages::host()?.to_uppercase().replace('-', "_")
+        );
+        // With a second to say so in.
+        let (soft, hard) = (self.processor_s, self.processor_s + 1);
+        let limit = format!("prlimit --cpu={soft}:{hard} --as={MEMORY_BYTES}");
+        Ok(run
+            .variable(&runner, limit)
+            .variable("CARGO_PROFILE_DEV_DEBUG", "0")
+            // A test that fails is all there is to know: no search for a smaller failure. Cases and scripts are cut to what tells nearly all mutants.
+            .variable("PROPTEST_MAX_SHRINK_ITERS", "0")
+            .variable("PROPTEST_CASES", "24")
+            .variable("PARSLEY_MODEL_SCRIPTS", "40"))
     }
 }
 
@@ -179,7 +198,9 @@ pub fn run(request: &Request) -> Result<bool, Failure> {
             .iter()
             .map(|name| format!("--re=^{}$", literal(name)))
             .collect();
-        finished(&simulator(own.mutated).attempt(&out, request.jobs, &only)?)?;
+        let simulator = simulator(own.mutated);
+        simulator.baseline()?.show(&mut Counts::default())?;
+        finished(&simulator.attempt(&out, request.jobs, &only)?)?;
         ledger.take(&out, By::Simulator)?;
         ledger.write(&kept)?;
     }
