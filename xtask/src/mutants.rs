@@ -295,11 +295,11 @@ fn mutants(package: &str) -> Result<Vec<String>, Failure> {
     Ok(run.read()?.lines().map(str::to_owned).collect())
 }
 
-/// A regular expression for this text alone.
+/// A regular expression for this text alone. What means nothing in one is left as it is: escaped, some of it would, as `\<` is the beginning of a word.
 fn literal(text: &str) -> String {
     let mut pattern = String::new();
     for character in text.chars() {
-        if character.is_ascii_punctuation() {
+        if r"\.+*?()|[]{}^$".contains(character) {
             pattern.push('\\');
         }
         pattern.push(character);
@@ -338,11 +338,12 @@ mod tests {
         assert!(hardly_viable(sum(0, 272)).is_some());
     }
 
+    /// With every punctuation escaped, the simulator was asked for none of the mutants that have a `<` or a `>`.
     #[test]
     fn a_name_is_a_pattern_for_itself() {
         assert_eq!(
-            literal("a.rs:1:2: replace <A as B>::f -> Option<u8> with Some(0)"),
-            r"a\.rs\:1\:2\: replace \<A as B\>\:\:f \-\> Option\<u8\> with Some\(0\)"
+            literal("a.rs:1:2: replace <A as B>::f -> Option<u8> with Some(0) | {}^$*+?[\\]"),
+            r"a\.rs:1:2: replace <A as B>::f -> Option<u8> with Some\(0\) \| \{\}\^\$\*\+\?\[\\\]"
         );
     }
 }

@@ -71,6 +71,17 @@ pub enum ClusterError {
 }
 
 impl ClusterError {
+    /// Whether the cluster does not show a topic to this client.
+    pub(crate) fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Self::Describe(DescribeError::Topic {
+                code: RDKafkaErrorCode::TopicAuthorizationFailed,
+                ..
+            })
+        )
+    }
+
     /// Whether there was no answer in the time that was given to a request.
     pub(crate) fn is_time_out(&self) -> bool {
         let code = match self {
@@ -213,6 +224,33 @@ impl Cluster {
             describe_topics(self.client.client(), names, time)
         })?;
         named(names, answers)
+    }
+
+    /// The topics of these names that the broker shows. Those that it does not know, or denies, are left out.
+    pub(crate) fn shown(
+        &self,
+        names: &[&str],
+    ) -> Result<BTreeMap<String, TopicInfo>, ClusterError> {
+        let Some(first) = names.first() else {
+            return Ok(BTreeMap::new());
+        };
+        let answers = ask(&self.client, first, ANSWER, |time| {
+            describe_topics(self.client.client(), names, time)
+        })?;
+        let mut shown = BTreeMap::new();
+        for (name, answer) in names.iter().zip(answers) {
+            match named(&[name], vec![answer]) {
+                Ok(told) => shown.extend(
+                    told.into_iter()
+                        .filter_map(|(name, info)| Some((name, info?))),
+                ),
+                Err(error) if error.is_denial() => {
+                    tracing::debug!(topic = name, %error, "a topic cannot be asked about");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(shown)
     }
 
     /// Every topic that the cluster shows to this client: names and partition counts by identity.

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parsley_core::TopicId;
-use rdkafka::types::RDKafkaErrorCode;
+use parsley_core::{Channel, TopicId};
 
 use crate::cluster::{Cluster, ClusterError};
-use crate::topic::DescribeError;
 
 /// The names that topics have or had, as far as they were heard of.
 #[derive(Debug, Default)]
@@ -67,7 +65,7 @@ impl KnownTopics {
                         found.gone.insert(*topic);
                     }
                 },
-                Err(error) if is_denied(&error) => {
+                Err(error) if error.is_denial() => {
                     tracing::debug!(%topic, %error, "a topic cannot be asked about");
                 }
                 Err(error) => return Err(error),
@@ -75,15 +73,22 @@ impl KnownTopics {
         }
         Ok(found)
     }
-}
 
-/// Whether the cluster does not say what there is.
-fn is_denied(error: &ClusterError) -> bool {
-    matches!(
-        error,
-        ClusterError::Describe(DescribeError::Topic {
-            code: RDKafkaErrorCode::TopicAuthorizationFailed,
-            ..
-        })
-    )
+    /// Of these channels those that there are, and what their topics are called. Clocks come from outside, and may claim on a partition that there is not:
+    /// whoever asks for it waits in vain, and learns nothing of the others either.
+    pub(crate) fn there(
+        &self,
+        cluster: &Cluster,
+        channels: impl IntoIterator<Item = Channel>,
+    ) -> Result<BTreeMap<Channel, &str>, ClusterError> {
+        let named = |channel: Channel| Some((channel, self.name(channel.topic)?));
+        let mut there: BTreeMap<Channel, &str> = channels.into_iter().filter_map(named).collect();
+        let names: BTreeSet<&str> = there.values().copied().collect();
+        let shown = cluster.shown(&names.into_iter().collect::<Vec<_>>())?;
+        there.retain(|channel, name| {
+            let info = shown.get(*name);
+            info.is_some_and(|info| info.id == channel.topic && channel.partition < info.partitions)
+        });
+        Ok(there)
+    }
 }

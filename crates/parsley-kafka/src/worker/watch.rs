@@ -226,7 +226,9 @@ impl Session<'_> {
         let found = self.known.find(&self.cluster, &topics)?;
         let mut log_starts = BTreeMap::new();
         for channel in &stamped {
-            if found.there.contains_key(&channel.topic)
+            // One on a partition that there is not stays: it may be added.
+            let partitions = found.there.get(&channel.topic);
+            if partitions.is_some_and(|partitions| channel.partition < *partitions)
                 && let Some(name) = self.known.name(channel.topic)
             {
                 let (start, _) = self.cluster.bounds(name, channel.partition)?;
@@ -299,13 +301,16 @@ impl Session<'_> {
             // The mark comes first: the answer speaks for what was known when it was taken.
             let mark = task.task.mark();
             let claimed = task.task.channels_claimed_by_sequence();
+            let asked = claimed.into_iter().chain(waited_for);
+            let there = self.known.there(&self.cluster, asked)?;
             let mut watermarks = BTreeMap::new();
-            for channel in claimed.into_iter().chain(waited_for) {
-                if let Some(name) = self.known.name(channel.topic) {
-                    let (_, end) = self.cluster.bounds(name, channel.partition)?;
-                    watermarks.insert(channel, end);
-                }
+            for (channel, name) in &there {
+                let (_, end) = self.cluster.bounds(name, channel.partition)?;
+                watermarks.insert(*channel, end);
             }
+            // By now the name may be another topic's, whose end says nothing.
+            let there = self.known.there(&self.cluster, there.into_keys())?;
+            watermarks.retain(|channel, _| there.contains_key(channel));
             task.task
                 .watermarks(&mark, &watermarks)
                 .map_err(|error| Trouble::task(partition, error))?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use parsley_core::Header;
+use parsley_core::{Clock, Header, SenderId, wire};
 use parsley_kafka::{KafkaConfig, Status};
 use parsley_stage::{App, Stage};
 
@@ -59,6 +59,64 @@ fn b14_a_channel_that_dies_with_nothing_held_narrows_stamps_and_refuses_nothing(
     assert_eq!(deliver(), [Some(0), None]);
     stop(&running);
     check_stamps(&out, name, "join", 1);
+}
+
+/// A clock from outside claimed on a partition that there is not: no sweep learned anything from then on, and no claim was dropped any more.
+#[test]
+fn b14_a_claim_on_a_partition_that_there_is_not_keeps_no_other_claim() {
+    let name = "dies-nowhere";
+    let [a, b, out] = joining_topics(name);
+    create_topic("dies-nowhere-far", 1);
+    let plain = Foreign::plain();
+    let far = channel("dies-nowhere-far", 0);
+    let nowhere = far.topic.partition(7);
+    plain.append("dies-nowhere-far", To::Key, &[("k", "v"); 3]);
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(forgetful(&dir), &joining(name));
+    let claims = stamp(&[(far, 2), (nowhere, 5)], 0);
+    plain.append_with(&a, To::Key, ("k", "1"), &claims);
+    delete_records("dies-nowhere-far", 0, 3);
+    let begun = Instant::now();
+    for sent in 1.. {
+        wait_for_deliveries(&running, sent);
+        wait_until("its stamp", || read(&out).len() as u64 == sent);
+        let (clock, ..) = stamp_of(read(&out).last().unwrap());
+        assert_eq!(clock.offset(nowhere), Some(5), "it may be added");
+        if clock.offset(far).is_none() {
+            break;
+        }
+        assert!(begun.elapsed() < BOUND, "the claim stays");
+        plain.append(&b, To::Key, &[("k", "v")]);
+    }
+    stop(&running);
+}
+
+/// Such a claim by sequence also kept every other question about high watermarks from being asked, and what waits for their answers was held for good.
+#[test]
+fn a_claim_on_a_partition_that_there_is_not_keeps_no_evidence_from_what_is_held() {
+    let name = "waits-nowhere";
+    let [a, b, _] = joining_topics(name);
+    create_topic("waits-nowhere-far", 1);
+    let plain = Foreign::plain();
+    let nowhere = channel("waits-nowhere-far", 0).topic.partition(7);
+    let claiming = |on, sequence| {
+        let (mut clock, sender) = (Clock::default(), SenderId::of_task("no", "body", 0));
+        clock.claim_sequence(on, sender, sequence);
+        let other = SenderId::of_task("somebody", "else", 0);
+        wire::stamp_headers(wire::encode(&clock).into(), other, sequence)
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let running = start(forgetful(&dir), &joining(name));
+    plain.append_with(&a, To::Key, ("k", "1"), &claiming(nowhere, 3));
+    plain.append(&b, To::Key, &[("k", "v")]);
+    wait_for_deliveries(&running, 2);
+    // By then the name of the topic is known.
+    let sweeps = |status: &Status| status.workers[0].sweeps;
+    let before = sweeps(&running.status());
+    wait_for(&running, "swept", |status| sweeps(status) >= before + 2);
+    plain.append_with(&a, To::Key, ("k", "2"), &claiming(channel(&b, 0), 4));
+    wait_for_deliveries(&running, 3);
+    stop(&running);
 }
 
 /// Sends what comes on `<name>-triggers` to the topic of that name that its value names.

@@ -236,23 +236,3 @@ fn no_event_says_what_a_record_says_and_failures_are_counted() {
         }
     }
 }
-
-/// A sweep that the cluster does not answer skips its turn, which is counted. Here nobody leads the partition that is claimed on: there is none of that number.
-#[test]
-fn skipped_sweeps_are_counted() {
-    let metrics = Metrics::installed();
-    let name = "told-swept";
-    let (input, _) = copying_topics(name, 1);
-    create_topic("told-swept-far", 1);
-    let far = channel("told-swept-far", 0).topic.partition(7);
-    let dir = tempfile::tempdir().unwrap();
-    let mut config = config(&dir);
-    config.sweep_interval = Duration::from_millis(100);
-    let running = start(config, &copying(name));
-    Foreign::plain().append_with(&input, To::Key, ("k", "v"), &stamp(&[(far, 0)], 0));
-    wait_for_deliveries(&running, 1);
-    let skipped = of(meter::SKIPPED_SWEEPS, name, "copy", "");
-    wait_until("a sweep was skipped", || metrics.counter(&skipped) > 0);
-    assert!(running.status().workers[0].unanswered > 0);
-    running.stop();
-}

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use kafka_cluster::proxy::{Action, ApiKey, Reach, Requests};
 use parsley_kafka::{KafkaConfig, KafkaHost, Status, WorkerState};
+use parsley_stage::meter::SKIPPED_SWEEPS;
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 
 use crate::Only;
+use crate::telling::Metrics;
 use crate::world::*;
 
 /// A host that does not wait long between attempts.
@@ -146,4 +148,27 @@ fn a_broker_that_is_away_for_longer_than_sessions_and_transactions_costs_no_effe
         );
         check_stamps(&counted, name, "count", 1);
     }
+}
+
+/// A sweep that the cluster does not answer skips its turn, which is counted.
+#[test]
+fn skipped_sweeps_are_counted() {
+    let only = Only::take();
+    let (metrics, name) = (Metrics::installed(), "away-swept");
+    let (input, _) = copying_topics(name, 1);
+    create_topic("away-swept-far", 1);
+    let far = channel("away-swept-far", 0);
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = eager(&dir);
+    config.sweep_interval = Duration::from_millis(100);
+    let running = start(config, &copying(name));
+    Foreign::plain().append_with(&input, To::Key, ("k", "v"), &stamp(&[(far, 0)], 0));
+    wait_for_deliveries(&running, 1);
+    only.reach(Reach::Silent);
+    let counter = SKIPPED_SWEEPS.name;
+    let skipped = format!("{counter}{{application=\"{name}\",stage=\"copy\"}}");
+    wait_until("a sweep was skipped", || metrics.counter(&skipped) > 0);
+    assert!(running.status().workers[0].unanswered > 0);
+    only.reach(Reach::Open);
+    running.stop();
 }

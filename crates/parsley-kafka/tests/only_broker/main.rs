@@ -9,6 +9,8 @@ use kafka_cluster::proxy::{Proxy, Reach};
 
 mod away;
 mod restarts;
+#[path = "../../../parsley-embedded/tests/support/told.rs"]
+mod telling;
 #[path = "../host/world.rs"]
 #[allow(dead_code, reason = "each test binary uses a part")]
 mod world;
