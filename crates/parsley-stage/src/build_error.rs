@@ -219,6 +219,14 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_record_are_told_by_name() {
+        assert_eq!(
+            [Part::Key, Part::Value].map(|part| part.to_string()),
+            ["key", "value"]
+        );
+    }
+
+    #[test]
     fn names_are_those_that_kafka_takes() {
         assert_eq!(fault("a-Z_09.x"), None);
         assert_eq!(fault("..."), None);

@@ -439,6 +439,17 @@ mod tests {
     }
 
     #[test]
+    fn a_codec_is_shown_by_its_name_and_type() {
+        assert_eq!(
+            (i64().name(), i64().named("cents").name()),
+            ("i64", "cents")
+        );
+        let shown = format!("{:?}", i64().named("cents"));
+        assert_eq!(shown, format!("Codec({})", i64().named("cents").id()));
+        assert!(shown.contains("cents") && shown.contains("i64"), "{shown}");
+    }
+
+    #[test]
     fn integers_are_big_endian() {
         assert_eq!(encoded(&i32(), &-2), Some(vec![0xff, 0xff, 0xff, 0xfe]));
         assert_eq!(encoded(&u32(), &0x0102_0304), Some(vec![1, 2, 3, 4]));

@@ -157,6 +157,25 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_says_what_failed_and_where_with_its_words_and_without() {
+        use FailureKind::{Decode, Encode, Logic, Panic, State};
+        let kinds = [Decode, Logic, Panic, Encode, State].map(|kind| kind.to_string());
+        assert_eq!(kinds, ["decode", "logic", "panic", "encode", "state"]);
+        let error = ApplicationError {
+            stage: "settle".into(),
+            topic: "orders".into(),
+            channel: parsley_core::TopicId::of_name("orders").partition(2),
+            offset: 7,
+            kind: Logic,
+            message: "no account 12".to_owned(),
+        };
+        let place = "logic failure in stage settle on orders, partition 2, offset 7";
+        assert_eq!(error.to_string(), format!("{place}: no account 12"));
+        let without = format!("{place}; the status has its words");
+        assert_eq!(error.without_words().to_string(), without);
+    }
+
+    #[test]
     fn a_panic_keeps_its_message() {
         let of = |panic: fn()| {
             let payload = std::panic::catch_unwind(panic).unwrap_err();

@@ -135,3 +135,16 @@ pub fn read_from(
         None => committed.or(start).unwrap_or(log_start),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_begins_at_the_first_of_what_is_known() {
+        assert_eq!(read_from(Some(9), Some(7), Some(5), 3), 9);
+        assert_eq!(read_from(None, Some(7), Some(5), 3), 7);
+        assert_eq!(read_from(None, None, Some(5), 3), 5);
+        assert_eq!(read_from(None, None, None, 3), 3);
+    }
+}

@@ -40,6 +40,15 @@ pub fn partition_of(key: Option<&[u8]>, partitions: i32) -> i32 {
 mod tests {
     use super::*;
 
+    #[test]
+    fn where_there_is_nothing_to_choose_it_is_the_first() {
+        assert_eq!(partition_of(None, 7), 0);
+        for count in [0, -1, i32::MIN] {
+            assert_eq!(partition_of(Some(b"foobar"), count), 0);
+        }
+        assert_eq!(partition_of(Some(b"foobar"), 1), 0);
+    }
+
     /// The values that Kafka's own tests expect of its implementation, as signed 32-bit integers.
     #[test]
     fn hashes_are_those_of_java_producers() {

@@ -233,6 +233,19 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_state_is_one_word_wherever_it_is_told() {
+        use StateWord::{
+            Assigned, Failed, Refused, Restoring, Retrying, Running, Stopped, Unchecked,
+        };
+        for state in [
+            Assigned, Restoring, Running, Retrying, Unchecked, Refused, Failed, Stopped,
+        ] {
+            assert_eq!(state.to_string(), state.as_str());
+            assert_eq!(json!(state), json!(state.as_str()));
+        }
+    }
+
     /// What stands here is read by other programs.
     #[test]
     fn a_report_has_these_names_in_json() {

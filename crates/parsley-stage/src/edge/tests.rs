@@ -163,6 +163,28 @@ fn a_clock_beyond_the_metadata_budget_is_neither_stamped_nor_taken_up() {
     let refused = clock.observe(payments(), 0, &headers).unwrap_err();
     assert!(matches!(refused, ObserveError::TooWide { .. }), "{refused}");
     assert!(clock.is_empty());
+    // What is no clock is told as such, as long as it is within the budget.
+    headers[0].value = Some(vec![0xff; 262_144].into());
+    let refused = clock.observe(payments(), 0, &headers).unwrap_err();
+    assert!(matches!(refused, ObserveError::Corrupt { .. }), "{refused}");
+}
+
+#[test]
+fn a_record_is_taken_up_as_its_place_and_headers_are() {
+    let mut headers = Vec::new();
+    seen(&[(payments(), 3)]).stamp(&mut headers).unwrap();
+    let channel = orders().partition(1);
+    let record = Record {
+        channel,
+        offset: 8,
+        timestamp_ms: 0,
+        key: None,
+        value: None,
+        headers,
+    };
+    let mut clock = CausalClock::new();
+    clock.observe_record(&record).unwrap();
+    assert_eq!(clock, seen(&[(payments(), 3), (channel, 8)]));
 }
 
 #[test]
