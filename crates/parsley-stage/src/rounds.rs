@@ -234,6 +234,32 @@ mod tests {
         );
     }
 
+    /// They share the task's tick state, and what is delivered between them does not.
+    #[test]
+    fn ticks_are_ordered_among_each_other_past_what_is_delivered_between_them() {
+        for order in [SendOrder::PerKey, SendOrder::PerDelivery] {
+            let mut rounds = Rounds::new(order, false);
+            rounds.begin_tick_delivery();
+            assert_eq!(rounds.place(channel("x")), 0);
+            assert_eq!(placed(&mut rounds, &[(Some("k"), &["z"])]), [[0]]);
+            rounds.begin_tick_delivery();
+            assert_eq!(rounds.place(channel("y")), 1);
+            assert_eq!(placed(&mut rounds, &[(Some("l"), &["u"])]), [[0]]);
+        }
+    }
+
+    #[test]
+    fn a_tick_follows_what_was_sent_to_its_own_channel_alone() {
+        let mut rounds = Rounds::new(SendOrder::PerKey, false);
+        assert_eq!(rounds.place_tick(channel("ticks")), 0);
+        assert_eq!(rounds.count(), 1);
+        let sends: &[&str] = &["x", "ticks", "x"];
+        assert_eq!(placed(&mut rounds, &[(Some("k"), sends)]), [[0, 1, 2]]);
+        assert_eq!(rounds.place_tick(channel("ticks")), 1);
+        assert_eq!(rounds.place_tick(channel("other-ticks")), 0);
+        assert_eq!(rounds.count(), 3);
+    }
+
     #[test]
     fn a_null_key_and_an_empty_one_are_two() {
         let mut rounds = Rounds::new(SendOrder::PerKey, true);
