@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::time::Duration;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -203,6 +205,27 @@ fn codecs_of_one_type_are_told_apart() {
         build(codec::u64(), codec::u64().named("milliseconds")),
         Err(BuildError::TwoCodecs { .. })
     ));
+}
+
+#[test]
+fn a_stage_knows_the_codecs_of_what_it_keeps() {
+    let counting = Stage::stateful("counting", codec::string(), codec::u64())
+        .on(&text("x"), |seen, _, _| {
+            *seen += 1;
+            Ok(())
+        })
+        .build()
+        .unwrap();
+    assert!(counting.keeps(&codec::string(), &codec::u64()));
+    assert!(!counting.keeps(&codec::string(), &codec::i64()));
+    assert!(!counting.keeps(&codec::bytes(), &codec::u64()));
+    assert!(!counting.keeps_ticks(&codec::u64()));
+    let ticking = reading("ticking", "x")
+        .ticks(Duration::from_secs(1), codec::u64(), |_, _, _| Ok(()))
+        .build()
+        .unwrap();
+    assert!(ticking.keeps_ticks(&codec::u64()) && !ticking.keeps_ticks(&codec::i64()));
+    assert!(!ticking.keeps(&codec::string(), &codec::u64()));
 }
 
 #[test]
