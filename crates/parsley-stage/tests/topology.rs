@@ -208,6 +208,15 @@ fn codecs_of_one_type_are_told_apart() {
 }
 
 #[test]
+fn a_stage_is_shown_with_what_it_declares() {
+    let stage = reading("settle", "orders").sink(&text("settled"));
+    let shown = format!("{:?}", stage.build().unwrap());
+    for part in ["Stage", "\"settle\"", "[\"orders\"]", "[\"settled\"]", "PerKey", "Earliest"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+}
+
+#[test]
 fn a_stage_knows_the_codecs_of_what_it_keeps() {
     let counting = Stage::stateful("counting", codec::string(), codec::u64())
         .on(&text("x"), |seen, _, _| {
