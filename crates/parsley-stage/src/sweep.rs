@@ -88,6 +88,20 @@ mod tests {
         assert_eq!(sweep.learn(121, learned(5), delay), Some(learned(4)));
     }
 
+    /// A clock may stand still between two looks, and then the later one knows more.
+    #[test]
+    fn of_two_of_one_time_the_later_is_used() {
+        let delay = Duration::from_millis(10);
+        let mut sweep = Sweep::default();
+        for offset in 1..=2 {
+            assert_eq!(sweep.learn(100, learned(offset), delay), None);
+        }
+        assert_eq!(sweep.learn(110, learned(3), delay), Some(learned(2)));
+        // One that has gone back has nothing to say.
+        assert_eq!(sweep.learn(109, learned(4), delay), None);
+        assert_eq!(sweep.learn(120, learned(5), delay), Some(learned(3)));
+    }
+
     /// Only the first of a turn was kept once: what retention removed behind a check was claimed for up to two delays, and a task that
     /// checked twice, a delay apart, dropped nothing. In five scenarios of the conformance kit no claim was ever dropped.
     #[test]

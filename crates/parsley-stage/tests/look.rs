@@ -47,6 +47,16 @@ fn by_sequence(channel: Channel, sequence: i64) -> Vec<Header> {
 }
 
 #[test]
+fn a_task_tells_which_it_is() {
+    let log = Log::new(&[("x", 4), ("y", 4), ("out", 1)]);
+    for partition in 0..4 {
+        let mut host = Host::of_partition(&keeping(), partition);
+        host.open(&log).unwrap();
+        assert_eq!(host.task().partition(), partition);
+    }
+}
+
+#[test]
 fn a_task_tells_what_it_holds_and_for_what() {
     let (mut host, mut log) = opened();
     let (x, y) = (log.channel("x", 0), log.channel("y", 0));

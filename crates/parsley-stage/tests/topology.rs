@@ -211,7 +211,14 @@ fn codecs_of_one_type_are_told_apart() {
 fn a_stage_is_shown_with_what_it_declares() {
     let stage = reading("settle", "orders").sink(&text("settled"));
     let shown = format!("{:?}", stage.build().unwrap());
-    for part in ["Stage", "\"settle\"", "[\"orders\"]", "[\"settled\"]", "PerKey", "Earliest"] {
+    for part in [
+        "Stage",
+        "\"settle\"",
+        "[\"orders\"]",
+        "[\"settled\"]",
+        "PerKey",
+        "Earliest",
+    ] {
         assert!(shown.contains(part), "{part} in {shown}");
     }
 }
