@@ -249,6 +249,7 @@ mod tests {
     fn what_was_missed_is_not_made_up_for() {
         let at = Duration::from_secs;
         let mut schedule = TickSchedule::starting_at(at(0), at(10));
+        assert!(!schedule.is_due(at(9)) && schedule.is_due(at(10)));
         schedule.ticked(at(9));
         assert_eq!(schedule.next(), at(10));
         schedule.ticked(at(10));

@@ -2,8 +2,9 @@
 
 mod support;
 
+use parsley_core::decide::Settled;
 use parsley_core::{Channel, Clock, Header, SenderId, TopicId, wire};
-use parsley_stage::{Message, Outbox, Stage, Topic, codec};
+use parsley_stage::{Message, Outbox, Stage, TaskConfig, Topic, codec};
 use support::{Host, Log, claims};
 
 fn text(name: &str) -> Topic<String, String> {
@@ -115,7 +116,7 @@ fn a_task_tells_what_its_next_stamp_claims() {
 #[test]
 fn a_clock_of_four_fifths_of_the_budget_is_told_of() {
     let log = || Log::new(&[("x", 1), ("y", 1), ("out", 1)]);
-    let nears = |budget: fn(&mut parsley_stage::TaskConfig)| {
+    let nears = |budget: fn(&mut TaskConfig)| {
         let mut log = log();
         let mut host = Host::new(&keeping()).configured(budget);
         host.open(&log).unwrap();
@@ -146,4 +147,66 @@ fn what_a_task_has_in_memory_has_its_staged_state_in_it() {
     // The record is not there any more, and its send was taken: it is the state.
     assert!(staged.contains("a-value-of-its-own"), "{staged}");
     assert_ne!(before, staged);
+}
+
+#[test]
+fn a_task_tells_how_far_it_is() {
+    let (mut host, mut log) = opened();
+    let (x, y) = (log.channel("x", 0), log.channel("y", 0));
+    let sender = SenderId::of_task("shop", "keeping", 0);
+    assert_eq!(host.task().sender(), sender);
+    produce(&mut log, "x", "1", Vec::new());
+    produce(&mut log, "x", "2", claims(&[(y, 4)]));
+    host.feed(&log, &["x", "y"]).unwrap();
+    let in_order = |mut pairs: Vec<(Channel, Settled)>| {
+        pairs.sort_unstable_by_key(|(channel, _)| *channel);
+        pairs
+    };
+    let expected = |on_x| in_order(vec![(x, Settled::At(on_x)), (y, Settled::Undefined)]);
+    assert_eq!(host.task().settled(), expected(-1));
+    host.task()
+        .process_next()
+        .unwrap()
+        .expect("it is delivered");
+    assert!(host.task().process_next().unwrap().is_none());
+    let task = host.task();
+    assert_eq!(task.settled(), expected(0));
+    assert_eq!(task.resume_positions(), [(x, 2)]);
+    assert_eq!((task.step_deliveries(), task.step_rounds()), (1, 1));
+    assert!(!task.step_is_full() && !task.has_later_rounds());
+    let sent: Vec<_> = task.drain_sends().map(|send| send.channel).collect();
+    assert_eq!(sent, [log.channel("out", 0)]);
+    assert!(task.take_sends().is_empty());
+    host.commit(&[]).unwrap();
+    let task = host.task();
+    assert_eq!((task.step_deliveries(), task.step_rounds()), (0, 0));
+}
+
+/// A step ends by its deliveries or by its rounds, whichever is reached first.
+#[test]
+fn a_step_is_full_when_it_has_as_much_as_it_may_have() {
+    for (limits, deliveries) in [
+        (
+            (|config| config.max_step_deliveries = 2) as fn(&mut TaskConfig),
+            2,
+        ),
+        (|config| config.max_rounds = 1, 1),
+    ] {
+        let mut log = Log::new(&[("x", 1), ("y", 1), ("out", 1)]);
+        let mut host = Host::new(&keeping()).configured(limits);
+        host.open(&log).unwrap();
+        for value in ["1", "2", "3"] {
+            produce(&mut log, "x", value, Vec::new());
+        }
+        host.feed(&log, &["x", "y"]).unwrap();
+        for before in 0..deliveries {
+            assert!(!host.task().step_is_full(), "{before} of {deliveries}");
+            host.task()
+                .process_next()
+                .unwrap()
+                .expect("it is delivered");
+        }
+        assert!(host.task().step_is_full());
+        assert!(host.task().process_next().unwrap().is_none());
+    }
 }
