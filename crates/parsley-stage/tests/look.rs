@@ -54,6 +54,13 @@ fn a_task_tells_which_it_is() {
         let mut host = Host::of_partition(&keeping(), partition);
         host.open(&log).unwrap();
         assert_eq!(host.task().partition(), partition);
+        assert_eq!(host.task().stage().name(), "keeping");
+        let shown = format!("{:?}", host.task());
+        assert!(shown.contains("\"keeping\""), "{shown}");
+        assert!(
+            shown.contains(&format!("partition: {partition}")),
+            "{shown}"
+        );
     }
 }
 

@@ -210,6 +210,12 @@ fn codecs_of_one_type_are_told_apart() {
 #[test]
 fn a_stage_is_shown_with_what_it_declares() {
     let stage = reading("settle", "orders").sink(&text("settled"));
+    let shown = format!("{:?}", text("orders"));
+    assert!(
+        shown.starts_with("Topic") && shown.contains("\"orders\""),
+        "{shown}"
+    );
+    assert_eq!(shown.matches("Codec(").count(), 2, "{shown}");
     let shown = format!("{:?}", stage.build().unwrap());
     for part in [
         "Stage",
