@@ -4,7 +4,6 @@
 //! delivered, and it comes back through the decision; the tick logic runs when it is delivered. So what ticks cause is ordered behind
 //! their causes at every consumer, and a tick is done again after an aborted step exactly as it was.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -223,14 +222,6 @@ impl TickSchedule {
         let into = late.as_nanos() % self.every.as_nanos();
         let into = u64::try_from(into).map_or(Duration::MAX, Duration::from_nanos);
         self.next = now.saturating_sub(into).saturating_add(self.every);
-    }
-}
-
-impl fmt::Debug for DeclaredTicks {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeclaredTicks")
-            .field("every", &self.every)
-            .finish_non_exhaustive()
     }
 }
 
