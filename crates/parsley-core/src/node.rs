@@ -520,7 +520,8 @@ impl Node {
         self.inputs.iter().map(|input| input.queue.len()).sum()
     }
 
-    /// Something moved `fed_up_to` or the head of an input.
+    /// Something moved `fed_up_to` or the head of an input. A delivery frees what evidence meets as well, by leaving the queue: so whoever waits by
+    /// sequence is looked at again, whether the evidence has changed or not.
     pub(crate) fn settled_moved(&mut self, index: usize) {
         self.touch(index);
         let input = &mut self.inputs[index];

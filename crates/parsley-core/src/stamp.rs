@@ -50,7 +50,7 @@ pub(crate) struct KeptStamp {
     shared: Option<Bytes>,
     /// The places of the offset claims raised since the bytes were made.
     raised: Vec<usize>,
-    /// Offset claims on channels that the terms have none on, to be joined in together.
+    /// Offset claims on channels that the terms had none on, one each, to be joined in together.
     added: Vec<OffsetClaim>,
     /// Whether the bytes are to be made anew.
     stale: bool,
@@ -117,7 +117,11 @@ impl KeptStamp {
                 }
             }
             None => {
-                self.added.push(OffsetClaim { channel, offset });
+                let mut added = self.added.iter_mut();
+                match added.find(|claim| claim.channel == channel) {
+                    Some(claim) => claim.offset = claim.offset.max(offset),
+                    None => self.added.push(OffsetClaim { channel, offset }),
+                }
                 self.stale = true;
             }
         }
@@ -167,7 +171,8 @@ impl KeptStamp {
 
     /// How many offset claims there are.
     pub fn offset_claims(&self) -> usize {
-        self.terms.offsets().len() + self.added.len()
+        let is_new = |claim: &&OffsetClaim| self.terms.place_of(claim.channel, 0).is_none();
+        self.terms.offsets().len() + self.added.iter().filter(is_new).count()
     }
 
     /// The sequence claims of the past, as they came.

@@ -39,11 +39,17 @@ fn the_claims_of_the_next_stamp_are_counted_by_kind() {
     assert_eq!(world.node.stamp_entries(), (1, 0));
     world.feed(record("b:0", 0));
     assert_eq!(world.node.stamp_entries(), (2, 0));
+    // A channel is counted once, however often it was claimed on since.
+    world.feed(record("c:0", 0));
+    world.feed(record("c:0", 1));
+    assert_eq!(world.node.stamp_entries(), (3, 0));
+    world.feed_claiming("a:0", 1, &clock(&[("c:0", 0)], &[]));
+    assert_eq!(world.node.stamp_entries(), (3, 0));
     let claims = clock(
         &[("a:0", 0), ("x:0", 1), ("y:0", 2)],
         &[("z:0", "alice", 3)],
     );
-    world.feed_claiming("c:0", 0, &claims);
+    world.feed_claiming("c:0", 2, &claims);
     assert_eq!(world.node.stamp_entries(), (5, 1));
     world.send("s:0");
     assert_eq!(world.node.stamp_entries(), (5, 2), "it is acknowledged");
