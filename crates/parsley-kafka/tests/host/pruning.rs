@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use parsley_core::{Clock, Header, SenderId, wire};
+use kafka_cluster::Resource;
+use parsley_core::{Channel, Clock, Header, SenderId, wire};
 use parsley_kafka::{KafkaConfig, Status};
 use parsley_stage::{App, Stage};
 
@@ -91,32 +92,78 @@ fn b14_a_claim_on_a_partition_that_there_is_not_keeps_no_other_claim() {
     stop(&running);
 }
 
-/// Such a claim by sequence also kept every other question about high watermarks from being asked, and what waits for their answers was held for good.
-#[test]
-fn a_claim_on_a_partition_that_there_is_not_keeps_no_evidence_from_what_is_held() {
-    let name = "waits-nowhere";
-    let [a, b, _] = joining_topics(name);
-    create_topic("waits-nowhere-far", 1);
+/// Claims by sequence.
+fn by_sequence(on: Channel, claimed: i64, sequence: i64) -> [Header; 3] {
+    let (mut clock, sender) = (Clock::default(), SenderId::of_task("no", "body", 0));
+    clock.claim_sequence(on, sender, claimed);
+    let other = SenderId::of_task("somebody", "else", 0);
+    wire::stamp_headers(wire::encode(&clock).into(), other, sequence)
+}
+
+/// A stage has taken up a claim by sequence on this channel, then `happens`, and then a record is held until high watermarks are learned. The stamp of what
+/// it sends then.
+fn stamp_behind_evidence(name: &str, claimed: Channel, happens: impl FnOnce()) -> Clock {
+    let [a, b, out] = joining_topics(name);
     let plain = Foreign::plain();
-    let nowhere = channel("waits-nowhere-far", 0).topic.partition(7);
-    let claiming = |on, sequence| {
-        let (mut clock, sender) = (Clock::default(), SenderId::of_task("no", "body", 0));
-        clock.claim_sequence(on, sender, sequence);
-        let other = SenderId::of_task("somebody", "else", 0);
-        wire::stamp_headers(wire::encode(&clock).into(), other, sequence)
-    };
     let dir = tempfile::tempdir().unwrap();
-    let running = start(forgetful(&dir), &joining(name));
-    plain.append_with(&a, To::Key, ("k", "1"), &claiming(nowhere, 3));
+    let mut config = forgetful(&dir);
+    // Nothing is dropped meanwhile.
+    config.truncation_delay = Duration::from_secs(3_600);
+    let running = start(config, &joining(name));
+    plain.append_with(&a, To::Key, ("k", "1"), &by_sequence(claimed, 3, 0));
     plain.append(&b, To::Key, &[("k", "v")]);
     wait_for_deliveries(&running, 2);
     // By then the name of the topic is known.
     let sweeps = |status: &Status| status.workers[0].sweeps;
     let before = sweeps(&running.status());
     wait_for(&running, "swept", |status| sweeps(status) >= before + 2);
-    plain.append_with(&a, To::Key, ("k", "2"), &claiming(channel(&b, 0), 4));
+    happens();
+    let waits = by_sequence(channel(&b, 0), 4, 1);
+    plain.append_with(&a, To::Key, ("k", "2"), &waits);
     wait_for_deliveries(&running, 3);
     stop(&running);
+    let sent = read(&out);
+    assert_eq!(sent.len(), 3);
+    stamp_of(&sent[2]).0
+}
+
+fn claims_by_sequence_alone(clock: &Clock, on: Channel) -> bool {
+    let by_sequence = clock.sequences().iter().any(|claim| claim.channel == on);
+    by_sequence && clock.offset(on).is_none()
+}
+
+/// A claim by sequence on a partition that there is not kept every other question about high watermarks from being asked, and what waits for their answers
+/// was held for good.
+#[test]
+fn a_claim_on_a_partition_that_there_is_not_keeps_no_evidence_from_what_is_held() {
+    create_topic("waits-nowhere-far", 1);
+    let nowhere = channel("waits-nowhere-far", 0).topic.partition(7);
+    let stamp = stamp_behind_evidence("waits-nowhere", nowhere, || {});
+    assert!(claims_by_sequence_alone(&stamp, nowhere), "{stamp:?}");
+}
+
+/// Nor does one on a topic that is denied by now.
+#[test]
+fn a_claim_on_a_topic_that_is_denied_keeps_no_evidence_from_what_is_held() {
+    create_topic("waits-denied-far", 1);
+    let far = channel("waits-denied-far", 0);
+    let stamp = stamp_behind_evidence("waits-denied", far, || {
+        broker().deny(Resource::Topic("waits-denied-far")).unwrap();
+    });
+    assert!(claims_by_sequence_alone(&stamp, far), "{stamp:?}");
+}
+
+/// High watermarks are asked for by name. That of a topic made again under the name says nothing of what was sent to the one before: with it, a stamp would
+/// claim less.
+#[test]
+fn the_end_of_a_topic_that_was_made_again_is_no_evidence_of_the_one_before() {
+    create_topic("waits-again-far", 1);
+    let far = channel("waits-again-far", 0);
+    let stamp = stamp_behind_evidence("waits-again", far, || {
+        make_again("waits-again-far");
+        Foreign::plain().append("waits-again-far", To::Key, &[("k", "v")]);
+    });
+    assert!(claims_by_sequence_alone(&stamp, far), "{stamp:?}");
 }
 
 /// Sends what comes on `<name>-triggers` to the topic of that name that its value names.
