@@ -32,7 +32,7 @@ enum Task {
     /// Run everything that must be green before a change goes in
     #[command(after_help = gate::stages_help())]
     Test {
-        /// Leave out what takes long: the stages marked so below
+        /// Leave out what takes long: the stages marked so below. Not together with --only
         #[arg(long)]
         quick: bool,
         /// Run this stage alone; can be given more than once

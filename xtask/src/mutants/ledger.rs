@@ -227,10 +227,10 @@ impl Ledger {
                 ("Unviable", _) => Outcome::Unviable,
                 _ => return None,
             };
-            // `cargo mutants` tries those that delete a field whatever it is asked for.
+            // `cargo mutants` tries those that delete a field whatever it is asked for, also those of other shares.
             let known = self.mutants.get(name);
             if matches!(by, By::Simulator)
-                && known.is_some_and(|known| known.outcome != Outcome::Missed)
+                && known.is_none_or(|known| known.outcome != Outcome::Missed)
             {
                 continue;
             }
@@ -412,11 +412,12 @@ pub mod tests {
             ("a.rs", 1, "x", "CaughtMutant"),
             ("a.rs", 2, "y", "MissedMutant"),
         ]);
-        let both = [
+        let tried = [
             ("a.rs", 1, "x", "MissedMutant"),
             ("a.rs", 2, "y", "MissedMutant"),
+            ("b.rs", 3, "of another share", "MissedMutant"),
         ];
-        take(&mut ledger, &both, By::Simulator).unwrap();
+        take(&mut ledger, &tried, By::Simulator).unwrap();
         let sum = ledger.sum(|_| true);
         assert_eq!((sum.caught, sum.simulator, sum.missed), (1, 0, 1));
     }
