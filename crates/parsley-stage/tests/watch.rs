@@ -100,7 +100,7 @@ impl Watched {
     }
 }
 
-/// The events of these tests, each on a thread of its test's name.
+/// The events of these tests, which are told apart by the names of their stages.
 fn events() -> &'static Events {
     Metrics::installed();
     Events::installed(&[])
