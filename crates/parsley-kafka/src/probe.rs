@@ -163,7 +163,7 @@ pub enum ProbeError {
 ///
 /// # Errors
 ///
-/// When there is no client, no temporary directory for state that there is, or the cluster does not answer. A cluster that denies something has answered.
+/// When there is no client, no temporary directory to read state into, or the cluster does not answer. A cluster that denies something has answered.
 pub fn probe_cluster(
     app: impl Borrow<App>,
     config: &KafkaConfig,
