@@ -241,7 +241,9 @@ mod tests {
             let mut rounds = Rounds::new(order, false);
             rounds.begin_tick_delivery();
             assert_eq!(rounds.place(channel("x")), 0);
-            assert_eq!(placed(&mut rounds, &[(Some("k"), &["z"])]), [[0]]);
+            let sends_nothing: &[&str] = &[];
+            let between = placed(&mut rounds, &[(Some("k"), sends_nothing)]);
+            assert_eq!(between, [[0; 0]]);
             rounds.begin_tick_delivery();
             assert_eq!(rounds.place(channel("y")), 1);
             assert_eq!(placed(&mut rounds, &[(Some("l"), &["u"])]), [[0]]);
