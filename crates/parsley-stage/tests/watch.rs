@@ -144,6 +144,25 @@ fn what_is_held_is_counted_and_aged_until_it_is_delivered() {
     assert_eq!(Metrics::installed().gauge(&left), 2.0);
 }
 
+/// Whichever of the inputs it is, with others before and behind it that hold nothing.
+#[test]
+fn what_each_input_holds_is_told_of_it_alone() {
+    events();
+    for (stage, holding, others) in [
+        ("holds-on-x", "x", ["y", "z"]),
+        ("holds-on-y", "y", ["x", "z"]),
+        ("holds-on-z", "z", ["x", "y"]),
+    ] {
+        let mut watched = Watched::opened(stage, Duration::from_secs(10));
+        watched.comes(holding, &[(others[1], 0)], 1_000);
+        watched.look(3_000);
+        assert_eq!(watched.metered(holding), (1.0, 2.0), "{stage}");
+        for other in others {
+            assert_eq!(watched.metered(other), (0.0, 0.0), "{stage}");
+        }
+    }
+}
+
 /// In the process that had taken a record in, it is as old as it was; in another one, as old as its opening.
 #[test]
 fn what_is_held_at_an_opening_is_as_old_as_the_process_knows() {
