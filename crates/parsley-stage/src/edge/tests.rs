@@ -199,6 +199,17 @@ fn a_claim_by_sequence_becomes_one_by_offset_below_the_end() {
 }
 
 #[test]
+fn who_judges_tokens_can_be_asked_what_is_known() {
+    let mut known = KnownTopics::new();
+    known.topic(orders(), 2).end(orders().partition(1), 7);
+    let knows = [0, 1, 2].map(|partition| known.knows(orders().partition(partition)));
+    assert_eq!(knows, [true, true, false]);
+    assert!(!known.knows(payments()));
+    let ends = [0, 1].map(|partition| known.end_of(orders().partition(partition)));
+    assert_eq!(ends, [None, Some(7)]);
+}
+
+#[test]
 fn a_topic_that_is_gone_is_forgotten() {
     let mut clock = seen(&[(orders().partition(1), 9), (payments(), 3)]);
     assert!(clock.forget_topic(orders()));
