@@ -104,6 +104,50 @@ mod tests {
         assert_eq!(ages.age_ms(channel(), 3, 200), 0);
     }
 
+    /// What is told again takes nothing back, also within the same millisecond.
+    #[test]
+    fn what_is_taken_in_stays_so() {
+        let mut ages = Ages::default();
+        ages.taken_in(channel(), 10, 100);
+        ages.taken_in(channel(), 5, 100);
+        assert_eq!(ages.age_ms(channel(), 9, 150), 50);
+    }
+
+    #[test]
+    fn as_many_notes_are_kept_as_may_be_and_one_for_a_millisecond() {
+        let mut ages = Ages::default();
+        for next in 1..=200 {
+            ages.taken_in(channel(), next, 0);
+        }
+        assert_eq!(ages.0[&channel()].len(), 1);
+        ages.clear();
+        let notes_max = NOTES_MAX as Offset;
+        for next in 1..=notes_max {
+            ages.taken_in(channel(), next, next * 10);
+        }
+        for offset in 0..notes_max {
+            let age = ages.age_ms(channel(), offset, 10_000);
+            assert_eq!(age, 10_000 - (offset as u64 + 1) * 10, "{offset}");
+        }
+        ages.taken_in(channel(), notes_max + 1, 9_000);
+        assert!(ages.0[&channel()].len() <= NOTES_MAX);
+    }
+
+    #[test]
+    fn notes_of_what_is_released_go_but_for_the_last() {
+        let mut ages = Ages::default();
+        for (next, at) in [(3, 100), (5, 150), (9, 160)] {
+            ages.taken_in(channel(), next, at);
+        }
+        let mut left = |first_held| {
+            ages.released(channel(), first_held);
+            ages.0[&channel()].len()
+        };
+        let held = [Some(2), Some(3), Some(4), Some(5), Some(8), None];
+        assert_eq!(held.map(&mut left), [3, 2, 2, 1, 1, 1]);
+        ages.released(TopicId::of_name("u").partition(0), None);
+    }
+
     /// A step that fails is fed again: the records in it have been here since they came first.
     #[test]
     fn what_is_fed_again_is_as_old_as_before() {
