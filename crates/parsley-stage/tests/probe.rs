@@ -577,6 +577,16 @@ fn a_report_that_is_not_clean_panics_with_all_findings() {
     let astray = stateless(|_, _, _| Err("no".into()));
     let report = probed(&astray, &samples());
     assert!(!report.is_clean());
+    let told = report.findings()[0].to_string();
+    assert!(
+        report.findings()[0].times > 1 && told.contains(" times); "),
+        "{told}"
+    );
+    let another: Topic<String, i64> = Topic::new("in", codec::string(), codec::i64());
+    let another = probed(&astray, &Samples::new().of(&another, [("ann", 1_i64)]));
+    assert_eq!(another.findings()[0].times, 1);
+    let told = another.findings()[0].to_string();
+    assert!(!told.contains("times"), "{told}");
     let payload = catch_unwind(AssertUnwindSafe(|| report.assert_clean())).unwrap_err();
     let message = payload.downcast_ref::<String>().unwrap();
     assert!(
@@ -589,9 +599,26 @@ fn a_report_that_is_not_clean_panics_with_all_findings() {
 fn every_clause_has_a_code_a_section_and_a_remedy() {
     let codes: BTreeSet<&str> = Clause::ALL.iter().map(|clause| clause.code()).collect();
     assert_eq!(codes.len(), Clause::ALL.len());
+    let remedies: BTreeSet<&str> = Clause::ALL.iter().map(|clause| clause.remedy()).collect();
+    assert_eq!(remedies.len(), Clause::ALL.len());
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     for clause in Clause::ALL {
         assert!(clause.code().starts_with("probe-"));
-        assert!(!clause.section().is_empty() && !clause.remedy().is_empty());
+        let (page, _) = clause.section().split_once(',').unwrap_or_default();
+        let is_written = clause.section() == "the documentation of module `codec`";
+        assert!(
+            is_written || docs.join(page).is_file(),
+            "{}",
+            clause.section()
+        );
         assert_eq!(clause.to_string(), clause.code());
     }
+}
+
+#[test]
+fn samples_are_counted_and_shown_by_their_topics() {
+    assert!(Samples::new().is_empty() && !samples().is_empty());
+    assert_eq!((Samples::new().len(), samples().len()), (0, 2));
+    let shown = format!("{:?}", samples().as_story());
+    assert_eq!(shown, "Samples { topics: [\"in\", \"in\"], story: true }");
 }
