@@ -4,6 +4,7 @@ mod support;
 
 use parsley_core::decide::Settled;
 use parsley_core::{Channel, Clock, Header, SenderId, TopicId, wire};
+use parsley_stage::report::Holds;
 use parsley_stage::{Message, Outbox, Stage, TaskConfig, Topic, codec};
 use support::{Host, Log, claims};
 
@@ -89,6 +90,14 @@ fn a_task_tells_what_it_holds_and_for_what() {
     assert_eq!(explained.len(), 1);
     assert_eq!((&*explained[0].place.topic, explained[0].age_ms), ("x", 77));
     assert_eq!(explained[0].missing[0].to_string(), "y:0@0");
+    assert_eq!(explained[0].to_hold(), holds[0]);
+    let all = Holds { holds: explained };
+    assert_eq!(
+        all.of_task("keeping", 0).collect::<Vec<_>>(),
+        [&all.holds[0]]
+    );
+    assert_eq!(all.of_task("keeping", 1).count(), 0);
+    assert_eq!(all.of_task("another", 0).count(), 0);
     produce(&mut log, "y", "3", Vec::new());
     host.run(&mut log, &["y"]).unwrap();
     assert_eq!((host.task().held(), host.delivered.len()), (0, 3));
@@ -116,6 +125,9 @@ fn a_task_tells_what_its_next_stamp_claims() {
     let y = log.channel("y", 0);
     produce(&mut log, "x", "2", by_sequence(y, 0));
     host.run(&mut log, &["x", "y"]).unwrap();
+    let holds = host.task().holds();
+    let explained = host.task().explain_holds(|_, _| 0);
+    assert_eq!(explained[0].to_hold(), holds[0]);
     assert_eq!(host.task().channels_waited_for_by_sequence(), [y].into());
     assert_eq!(log.end(out), 1);
 }
