@@ -186,6 +186,27 @@ fn g6_a_declared_sink_that_does_not_resolve_refuses_the_opening() {
 }
 
 /// A task that was opened without the ends of its sinks once stamped less than its earlier executions had sent.
+/// Nobody can read the end of a topic that is not there.
+#[test]
+fn a_sink_that_is_gone_or_does_not_resolve_is_refused_though_its_end_was_not_read() {
+    let log = log();
+    let out = log.topics["out"].id;
+    for (gone, unresolved) in [([out].into(), [].into()), ([].into(), [out].into())] {
+        let facts = OpenFacts {
+            gone,
+            unresolved,
+            ..OpenFacts::default()
+        };
+        let config = parsley_stage::TaskConfig::new("shop", 0, log.topics.clone());
+        let memory = || Box::new(parsley_core::MemoryStore::new());
+        let opened =
+            parsley_stage::Task::open(stage(|_, _| Ok(())), config, &facts, memory(), memory());
+        let refused = opened.map(|_| ()).unwrap_err();
+        let refusal = refused.refusal().map(|refusal| refusal.code);
+        assert_eq!(refusal, Some(RefusalCode::MissingSink), "{refused}");
+    }
+}
+
 #[test]
 fn a_sink_whose_end_was_not_read_is_no_opening() {
     let log = log();

@@ -108,6 +108,7 @@ fn a_task_tells_what_its_next_stamp_claims() {
     let (mut host, mut log) = opened();
     assert_eq!(host.task().stamp_entries(), (0, 0));
     assert_eq!(host.task().widest_clock_bytes(), 0);
+    assert_eq!(host.task().sequence_claims(), 0);
     produce(&mut log, "x", "1", by_sequence(far(), 4));
     host.run(&mut log, &["x", "y"]).unwrap();
     let widest = wire::encoded_len(1, 1);
@@ -128,6 +129,8 @@ fn a_task_tells_what_its_next_stamp_claims() {
     let holds = host.task().holds();
     let explained = host.task().explain_holds(|_, _| 0);
     assert_eq!(explained[0].to_hold(), holds[0]);
+    let told = explained[0].to_string();
+    assert!(told.starts_with("x:0@1 waits for y:0, sends of "), "{told}");
     assert_eq!(host.task().channels_waited_for_by_sequence(), [y].into());
     assert_eq!(log.end(out), 1);
 }

@@ -108,6 +108,36 @@ fn a_chain_leads_to_the_record_that_is_missing() {
     assert_eq!(order.expect("it is held").missing[0].path, []);
 }
 
+/// The view waits for a payment and an order, both wait for the account, and that for a send that is not here.
+#[test]
+fn of_two_ways_to_a_record_the_first_is_told() {
+    let claiming = |offsets: &[usize], sequences: &[(usize, i64)]| {
+        let mut clock = Clock::new();
+        for number in offsets {
+            clock.claim_offset(channel(*number), 0);
+        }
+        for (number, sequence) in sequences {
+            clock.claim_sequence(channel(*number), sender(0), *sequence);
+        }
+        clock
+    };
+    let reports = explained(&run(vec![
+        record(channel(0), 0, &claiming(&[], &[(1, 3)]), None),
+        record(channel(1), 0, &claiming(&[0], &[]), None),
+        record(channel(2), 0, &claiming(&[0], &[]), None),
+        record(channel(3), 0, &claiming(&[1, 2], &[]), None),
+    ]));
+    let view = reports.iter().find(|hold| hold.place.topic == "views");
+    let view = view.expect("it is held");
+    let [missing] = &view.missing[..] else {
+        panic!("one is missing: {:?}", view.missing);
+    };
+    assert_eq!(missing.place.topic, "orders");
+    let path: Vec<&Place> = missing.path.iter().map(|hop| &hop.place).collect();
+    assert_eq!(path[0], &view.waits[0].place);
+    assert_eq!((path.len(), &*path[1].topic), (2, "accounts"));
+}
+
 /// A send may be held as well: the code of a wait for it does not tell.
 #[test]
 fn a_send_that_is_held_is_followed_and_one_that_is_not_is_missing() {
