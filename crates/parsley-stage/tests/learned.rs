@@ -4,9 +4,9 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parsley_core::{Channel, Clock, Header, RefusalCode, SenderId, TopicId, wire};
+use parsley_core::{Channel, Header, RefusalCode, TopicId};
 use parsley_stage::{Stage, Topic, codec};
-use support::{Host, Log, claims};
+use support::{Host, Log, by_sequence, claims};
 
 fn text(name: &str) -> Topic<String, String> {
     Topic::new(name, codec::string(), codec::string())
@@ -32,12 +32,6 @@ fn comes(host: &mut Host, log: &mut Log, topic: &str, headers: Vec<Header>) -> u
     let before = host.delivered.len();
     host.run(log, &["x", "y"]).unwrap();
     host.delivered.len() - before
-}
-
-fn by_sequence(channel: Channel, sequence: i64) -> Vec<Header> {
-    let mut clock = Clock::new();
-    clock.claim_sequence(channel, SenderId::of_name("alice"), sequence);
-    vec![Header::new(wire::CLOCK_HEADER, wire::encode(&clock))]
 }
 
 #[test]

@@ -3,10 +3,10 @@
 mod support;
 
 use parsley_core::decide::Settled;
-use parsley_core::{Channel, Clock, Header, SenderId, TopicId, wire};
+use parsley_core::{Channel, Header, SenderId, TopicId, wire};
 use parsley_stage::report::Holds;
 use parsley_stage::{Message, Outbox, Stage, TaskConfig, Topic, codec};
-use support::{Host, Log, claims};
+use support::{Host, Log, by_sequence, claims};
 
 fn text(name: &str) -> Topic<String, String> {
     Topic::new(name, codec::string(), codec::string())
@@ -40,12 +40,6 @@ fn produce(log: &mut Log, topic: &str, value: &str, headers: Vec<Header>) {
 /// Somewhere that the stage does not read.
 fn far() -> Channel {
     TopicId::of_name("far").partition(0)
-}
-
-fn by_sequence(channel: Channel, sequence: i64) -> Vec<Header> {
-    let mut clock = Clock::new();
-    clock.claim_sequence(channel, SenderId::of_name("alice"), sequence);
-    vec![Header::new(wire::CLOCK_HEADER, wire::encode(&clock))]
 }
 
 #[test]

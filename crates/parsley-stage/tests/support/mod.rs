@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use parsley_core::{
-    Channel, Clock, Header, MemoryStore, Offset, OpenFacts, Opened, Record, StateStore, StoreError,
-    TopicId, Visit, wire,
+    Channel, Clock, Header, MemoryStore, Offset, OpenFacts, Opened, Record, SenderId, StateStore,
+    StoreError, TopicId, Visit, wire,
 };
 use parsley_stage::{Processed, RawSend, Stage, Task, TaskConfig, TaskError, Topic, TopicInfo};
 
@@ -356,5 +356,12 @@ pub fn claims(offsets: &[(Channel, Offset)]) -> Vec<Header> {
     for &(channel, offset) in offsets {
         clock.claim_offset(channel, offset);
     }
+    vec![Header::new(wire::CLOCK_HEADER, wire::encode(&clock))]
+}
+
+/// A header that claims what alice sent to a channel, by sequence.
+pub fn by_sequence(channel: Channel, sequence: i64) -> Vec<Header> {
+    let mut clock = Clock::new();
+    clock.claim_sequence(channel, SenderId::of_name("alice"), sequence);
     vec![Header::new(wire::CLOCK_HEADER, wire::encode(&clock))]
 }
